@@ -17,7 +17,7 @@ except ImportError as missing:
 
 sys.path.insert(0, str(Path(__file__).parent))
 from containers import delaying, expiring
-from core import headlines, lateness, memory, operations, pause, slack, threads, wheel_sizes
+from core import all_entries, headlines, lateness, memory, operations, pause, slack, threads, wheel_sizes
 from lib.machine import load_average, machine
 from lib.pictures import NoMatplotlib, draw
 from lib.settings import ALL
@@ -29,6 +29,7 @@ PARTS: dict[str, Any] = {
     "operations": operations,
     "memory": memory,
     "pause": pause,
+    "all_entries": all_entries,
     "wheel_sizes": wheel_sizes,
     "lateness": lateness,
     "slack": slack,

@@ -21,6 +21,7 @@ from cpython.version cimport PY_VERSION_HEX
 from cpython.weakref cimport PyWeakref_NewRef
 from libc.math cimport INFINITY, ceil, fabs, floor, isinf, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t, uintptr_t, INT64_MAX, INT64_MIN, UINT64_MAX
+from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
 cdef extern from "native.h" nogil:      # documented in platform/platform.h

@@ -99,7 +99,7 @@ def debug_tally(TimingWheel wheel not None, int level, int index, int most, betw
     timing_wheel_set_up(wheel)
     timer = wheel.timer
     lock_with_gil(timer)
-    bookmark_put(&bookmark, &timer.wheel, &timer.wheel.levels[level - 1].buckets[index])
+    bookmark_put(&bookmark, &timer.wheel, &timer.wheel.levels[level - 1].buckets[index].entries)
     lock_release(timer)
     try:
         while True:

@@ -1,33 +1,6 @@
 # The invariants of containers, for debug_check().
 
 
-cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) noexcept:
-    """Return the first fault of a container's wheel, or NULL, and count its entries."""
-    cdef const Bucket* bucket
-    cdef const char* fault
-    cdef int64_t length
-    cdef int32_t i
-    linked_out[0] = 0
-    if self.wheel is NULL:
-        return NULL
-    lists = [<uintptr_t>&self.due, <uintptr_t>&self.wheel.due, <uintptr_t>&self.wheel.flush]
-    for i in range(self.wheel.queue_length):
-        lists.append(<uintptr_t>&self.wheel.queue[i].entries)
-    for head in lists:
-        fault = list_check(<const Entry*><uintptr_t>head, &length)
-        if fault is not NULL:
-            return fault
-        linked_out[0] += length
-    for i in range(self.wheel.queue_length):
-        bucket = self.wheel.queue[i]
-        if bucket.entries.expiration_ms < self.wheel.levels[bucket.level - 1].current_time_ms:
-            return "a container's clock has passed a queued bucket"
-    for i in range(1, self.wheel.queue_length):
-        if queue_before(self.wheel.queue[i], self.wheel.queue[(i - 1) >> 1]):
-            return "the delay queue of a container is out of order"
-    return NULL
-
-
 cdef const char* dict_check(ExpiringDictCore self) noexcept:
     """Return the first fault of an ExpiringDict, or NULL."""
     cdef DictTable* table = &self.table

@@ -2,8 +2,6 @@
 
 cdef enum:
     CONTAINER_WHEEL_SIZE = 64   # 8 KB per level; small, because every container has its own wheel
-    TURN_NS = 500_000           # the longest that taking expired entries holds the GIL
-    ENTRIES_PER_CLOCK_CHECK = 64      # entries between two checks of that time
 
 
 cdef bint container_check_new(ContainerCore self) except False:
@@ -38,8 +36,18 @@ cdef inline bint container_ready(ContainerCore self) except False:
         raise RuntimeError("this container has not been set up: call super().__init__()")
     if self.generation != self.timer.timer.generation:
         self.generation = self.timer.timer.generation
+        if self.wheel is not NULL:
+            self.wheel.bookmarks = NULL         # their threads do not exist in the child
         self._after_fork(bool(self.timer._keeps_at_fork()))
     return True
+
+
+cdef Wheel* container_wheel_new(ContainerCore self, int64_t now_ms) except NULL:
+    cdef Wheel* wheel = <Wheel*>PyMem_RawCalloc(1, sizeof(Wheel))
+    if wheel is NULL or not wheel_create(wheel, self.timer.timer.wheel.levels[0].tick_ms, CONTAINER_WHEEL_SIZE, now_ms):
+        PyMem_RawFree(wheel)
+        raise MemoryError
+    return wheel
 
 
 cdef bint container_begin(ContainerCore self, int64_t now_ms) except False:
@@ -47,11 +55,7 @@ cdef bint container_begin(ContainerCore self, int64_t now_ms) except False:
     cdef Wheel* wheel = self.wheel
     cdef Bucket* first
     if wheel is NULL:
-        wheel = <Wheel*>PyMem_RawCalloc(1, sizeof(Wheel))
-        if wheel is NULL or not wheel_create(wheel, self.timer.timer.wheel.levels[0].tick_ms, CONTAINER_WHEEL_SIZE, now_ms):
-            PyMem_RawFree(wheel)
-            raise MemoryError
-        self.wheel = wheel
+        self.wheel = container_wheel_new(self, now_ms)
     elif wheel_tick(wheel, now_ms) == wheel.levels[0].current_time_ms:
         return True
     elif self.pending == 0:
@@ -274,16 +278,28 @@ cdef void container_free(ContainerCore self) noexcept:
         self.wheel = NULL
 
 
-cdef inline int64_t monotonic_ns() noexcept nogil:
-    cdef Instant now
-    clock_read(CLOCK_KIND_MONOTONIC, &now)
-    return now.ms * NS_PER_MS + now.ns
-
-
-cdef void yield_gil() noexcept:
-    """Release the GIL long enough for another thread to take it.
-
-    A waiting thread has to wake up first, and its switch interval restarts whenever the GIL is released only for a moment.
-    """
-    with nogil:
-        hw_pause()
+cdef const char* container_check_wheel(ContainerCore self, int64_t* linked_out) noexcept:
+    """Return the first fault of a container's wheel, or NULL, and count its entries."""
+    cdef const Bucket* bucket
+    cdef const char* fault
+    cdef int64_t length
+    cdef int32_t i
+    linked_out[0] = 0
+    if self.wheel is NULL:
+        return NULL
+    lists = [<uintptr_t>&self.due, <uintptr_t>&self.wheel.due, <uintptr_t>&self.wheel.flush]
+    for i in range(self.wheel.queue_length):
+        lists.append(<uintptr_t>&self.wheel.queue[i].entries)
+    for head in lists:
+        fault = list_check(<const Entry*><uintptr_t>head, &length)
+        if fault is not NULL:
+            return fault
+        linked_out[0] += length
+    for i in range(self.wheel.queue_length):
+        bucket = self.wheel.queue[i]
+        if bucket.entries.expiration_ms < self.wheel.levels[bucket.level - 1].current_time_ms:
+            return "a container's clock has passed a queued bucket"
+    for i in range(1, self.wheel.queue_length):
+        if queue_before(self.wheel.queue[i], self.wheel.queue[(i - 1) >> 1]):
+            return "the delay queue of a container is out of order"
+    return NULL

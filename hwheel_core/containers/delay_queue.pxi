@@ -203,7 +203,8 @@ cdef class DelayQueueCore(ContainerCore):
     def peek(self):
         """Return the key of the next item, due or not; None if the queue is empty.
 
-        O(1) if an item is due; otherwise O(items of the earliest bucket). Thread-safe.
+        An item that is put or moved meanwhile may be missed. O(1) if an item is due; otherwise O(items of the earliest bucket).
+        Thread-safe.
 
         Example:
             >>> from hwheel import DelayQueue, ManualTimer
@@ -213,13 +214,7 @@ cdef class DelayQueueCore(ContainerCore):
             >>> queue.peek() is key
             True
         """
-        cdef Instant now
-        container_ready(self)
-        timer_read_clock(self.timer.timer, &now)
-        items_advance(self, &now)
-        if not list_is_empty(&self.due):
-            return entry_key(self.due.next)
-        return None if self.pending == 0 else items_earliest(self)
+        return items_peek(self)
 
     @cython.critical_section
     def task_done(self):
@@ -249,7 +244,9 @@ cdef class DelayQueueCore(ContainerCore):
 
     @cython.critical_section
     def drain(self):
-        """Remove all items, due or not, and return them as a list in order. O(n). Thread-safe.
+        """Remove all items, due or not, and return them as a list in order.
+
+        Other threads run in between. Items that they put meanwhile stay in the queue. O(n). Thread-safe.
 
         Example:
             >>> from hwheel import DelayQueue, ManualTimer
@@ -288,11 +285,10 @@ cdef class DelayQueueCore(ContainerCore):
             'send'
         """
         cdef bint at_once = bool(immediate)
-        dropped = None
         container_ready(self)
         self.shut = True
         if at_once:
-            dropped = items_drain(self)
+            items_drop(self)
             container_disarm(self)
         items_left(self)
 
@@ -407,7 +403,8 @@ cdef class DelayQueueCore(ContainerCore):
         self.joiners = Line.__new__(Line)
         self.taken = 0
         if not keeps:
-            items_drain(self)
+            items_drop(self)
+        container_check_wheel(self, &self.pending)      # counts: without the items that a thread of the parent was draining
 
 
 cdef bint waiter_wait(object waiter, object timeout, double give_up) except -1:

@@ -407,48 +407,153 @@ cdef object items_take(DelayQueueCore self, object waiter, bint is_back):
         getters_serve(self)
 
 
-cdef DelayKey items_earliest(DelayQueueCore self):
-    """Return the key of the earliest item that is not due. No cascade is in progress."""
-    cdef Bucket* bucket
+cdef struct Earliest:
+    # The earliest item that items_earliest has found so far.
+    Entry* entry            # NULL: none; with a reference to its key
+    int64_t tick_ms
+    int16_t level
+
+
+cdef void earliest_take(Earliest* self, const Wheel* wheel, Entry* entry, int16_t level) noexcept:
+    """Take an entry if it comes before the earliest one."""
+    cdef int64_t tick_ms = wheel_tick(wheel, entry.expiration_ms)
+    # Among items of one tick, those in a coarser level were added first, see wheel/wheel.pxi, and a walk goes from the end.
+    if self.entry is NULL or tick_ms < self.tick_ms or (tick_ms == self.tick_ms and level >= self.level):
+        earliest_drop(self)
+        Py_INCREF(entry_key(entry))         # dropped by earliest_drop
+        self.entry, self.tick_ms, self.level = entry, tick_ms, level
+
+
+cdef void earliest_drop(Earliest* self) noexcept:
+    if self.entry is not NULL:
+        Py_DECREF(entry_key(self.entry))
+        self.entry = NULL
+
+
+cdef bint items_search_bucket(DelayQueueCore self, const Bucket* bucket, Earliest* best, Turn* turn) except -1:
+    """Search a bucket for the earliest item. Return False if the bucket or the whole wheel was taken meanwhile."""
+    cdef Wheel* wheel = self.wheel
+    cdef Bookmark bookmark
     cdef const Entry* entry
-    cdef const Entry* best = NULL
-    cdef int64_t best_ms = INT64_MAX, tick_ms
-    cdef int16_t best_level = 0
-    cdef int32_t i
-    for i in range(self.wheel.queue_length):
+    bookmark_put(&bookmark, wheel, &bucket.entries)
+    while True:
+        entry = bookmark_step(&bookmark)
+        if entry is NULL:
+            break
+        earliest_take(best, wheel, <Entry*>entry, bucket.level)
+        if turn_step(turn) and self.wheel is not wheel:
+            return False                # drain() has taken the wheel, and forgotten its bookmarks
+    bookmark_remove(&bookmark, wheel)
+    return bookmark.head is not NULL
+
+
+cdef DelayKey items_earliest(DelayQueueCore self):
+    """Return the key of the earliest item that is not due; None: items have moved meanwhile, so search again."""
+    cdef Earliest best
+    cdef Bucket* bucket
+    cdef Turn turn
+    cdef int32_t i = 0
+    cdef DelayKey key = None
+    cdef bint same = True
+    memset(&best, 0, sizeof(Earliest))
+    turn_begin(&turn)
+    while same and i < self.wheel.queue_length:
         bucket = self.wheel.queue[i]
-        if best is not NULL and bucket.entries.expiration_ms > best_ms:
-            continue
-        entry = bucket.entries.next
-        while entry is not &bucket.entries:
-            tick_ms = wheel_tick(self.wheel, entry.expiration_ms)
-            # Among items of one tick, those in a coarser level were added first: see wheel/wheel.pxi.
-            if best is NULL or tick_ms < best_ms or (tick_ms == best_ms and bucket.level > best_level):
-                best, best_ms, best_level = entry, tick_ms, bucket.level
-            entry = entry.next
-    return None if best is NULL else entry_key(best)
+        i += 1
+        if best.entry is NULL or bucket.entries.expiration_ms <= best.tick_ms:
+            same = items_search_bucket(self, bucket, &best, &turn)
+    if same and best.entry is not NULL:
+        key = entry_key(best.entry)
+        if key.queue != <uintptr_t><void*>self or wheel_tick(self.wheel, key.entry.expiration_ms) != best.tick_ms:
+            key = None
+    earliest_drop(&best)
+    return key
+
+
+cdef DelayKey items_peek(DelayQueueCore self):
+    """Return the key of the next item, or None."""
+    cdef Instant now
+    cdef DelayKey key
+    cdef int64_t next_ms = 0
+    while True:
+        container_ready(self)
+        timer_read_clock(self.timer.timer, &now)
+        items_advance(self, &now)
+        if not list_is_empty(&self.due):
+            return entry_key(self.due.next)
+        if not container_next_ms(self, &next_ms):
+            return None
+        key = items_earliest(self)
+        if key is not None:
+            return key
+
+
+cdef bint items_detach(DelayQueueCore self, Entry* items_out) except False:
+    """Move all items to a list, in order. They are still those of the queue, but no other thread takes them. With turns."""
+    cdef Instant now
+    cdef Wheel* empty
+    cdef Wheel* wheel = self.wheel
+    cdef StepStatus status = STEP_MORE
+    cdef Turn turn
+    cdef int budget
+    list_init(items_out)
+    if wheel is NULL:
+        return True
+    timer_read_clock(self.timer.timer, &now)
+    empty = container_wheel_new(self, now.ms)
+    list_move_to_end(&self.due, items_out)
+    wheel = self.wheel                  # the clock may have run foreign code
+    self.wheel = empty
+    wheel.bookmarks = NULL              # of threads in peek(), which see that the wheel has changed
+    turn_begin(&turn)
+    while status != STEP_DONE:
+        budget = STEPS_PER_CLOCK_CHECK
+        status = wheel_step(wheel, INT64_MAX, &budget)
+        if status == STEP_TICK:
+            list_move_to_end(&wheel.due, items_out)
+        if monotonic_ns() > turn.end_ns:
+            turn_end(&turn)
+            wheel.removals += 1         # items may have been removed, so hints must not be written into older ones
+    wheel_destroy(wheel)
+    PyMem_RawFree(wheel)
+    return True
+
+
+cdef bint items_drop(DelayQueueCore self) except False:
+    """Remove all items, and release one after another."""
+    cdef Entry items
+    cdef Turn turn
+    container_ready(self)
+    items_detach(self, &items)
+    turn_begin(&turn)
+    while not list_is_empty(&items):
+        items_unlink(self, entry_key(items.next))
+        turn_step(&turn)
+    return True
 
 
 cdef list items_drain(DelayQueueCore self):
     """Remove and return all items in order."""
+    cdef Entry waiting
     cdef list items
-    cdef Py_ssize_t count, at
-    cdef Instant now
+    cdef Py_ssize_t count, at = 0
+    cdef Turn turn
     container_ready(self)
-    timer_read_clock(self.timer.timer, &now)
     while True:
         count = self.pending
         items = PyList_New(count)       # may run the garbage collector, and with it foreign code
         if count == self.pending:
             break
-    if count == 0:
-        return items
-    wheel_drain(self.wheel, &self.due)
-    wheel_set_clocks(self.wheel, now.ms)
-    for at in range(count):
-        item = items_unlink(self, entry_key(self.due.next))
+    hw_set_size(<PyObject*>items, 0)    # the list has room for all items, so nothing can fail
+    items_detach(self, &waiting)
+    turn_begin(&turn)
+    while not list_is_empty(&waiting):
+        item = items_unlink(self, entry_key(waiting.next))
         Py_INCREF(item)                 # the list's
         PyList_SET_ITEM(items, at, item)
+        at += 1
+        hw_set_size(<PyObject*>items, at)
+        turn_step(&turn)
     return items
 
 

@@ -238,64 +238,163 @@ cdef object dict_pop(ExpiringDictCore self, object key):
     return value
 
 
-cdef list dict_flat(ExpiringDictCore self, int columns):
-    """Return keys and values alternately, oldest first, as of one moment.
+# A copy of all entries walks over the slots of the table, because no entry changes its slot while `walks` keeps the table's length.
+# After each turn, other threads run.
 
-    With 4 columns instead of 2, the expiration_ms and the ttl_ms of the entry follow each value.
-    """
-    cdef Instant now
+
+cdef bint dict_copy_slots(ExpiringDictCore self, DictCopy** copies, int64_t* count_out) except False:
+    """Copy the entries that have not expired, with a reference to each key and value."""
+    cdef DictTable* table = &self.table
     cdef DictEntry* entry
-    cdef list flat
-    cdef object expiration_ms, ttl_ms
-    cdef Py_ssize_t room, at = 0
-    container_ready(self)
+    cdef DictCopy* moved
+    cdef int64_t capacity = 0, count = 0
+    cdef uint64_t slot = 0
+    cdef Instant now
+    cdef Turn turn
     timer_read_clock(self.timer.timer, &now)
-    while True:
-        room = columns * self.table.count
-        flat = PyList_New(room)             # may run the garbage collector, and with it foreign code
-        if room == columns * self.table.count:
-            break
-    entry = self.table.order.newer
-    while at < room:
-        if entry_deadline_ms(self, entry) > now.ms:
-            Py_INCREF(<object>entry.key)
-            PyList_SET_ITEM(flat, at, <object>entry.key)
-            Py_INCREF(<object>entry.value)
-            PyList_SET_ITEM(flat, at + 1, <object>entry.value)
-            if columns == 4:
-                expiration_ms, ttl_ms = entry.entry.expiration_ms, entry.ttl_ms
-                Py_INCREF(expiration_ms)
-                PyList_SET_ITEM(flat, at + 2, expiration_ms)
-                Py_INCREF(ttl_ms)
-                PyList_SET_ITEM(flat, at + 3, ttl_ms)
-            at += columns
-        else:
-            room -= columns
-        entry = entry.newer
-    if at != len(flat):
-        hw_set_size(<PyObject*>flat, at)
-    return flat
+    turn_begin(&turn)
+    while table.slots is not NULL and slot < table_length(table):
+        entry = table.slots[slot]
+        slot += 1
+        while entry is not NULL:
+            if count == capacity:
+                capacity = max(2 * capacity, table.count)
+                moved = <DictCopy*>PyMem_RawRealloc(copies[0], capacity * sizeof(DictCopy))
+                if moved is NULL:
+                    raise MemoryError
+                copies[0] = moved
+            if entry_deadline_ms(self, entry) > now.ms:
+                Py_INCREF(<object>entry.key)        # both dropped by dict_copies_free, or passed on
+                Py_INCREF(<object>entry.value)
+                copies[0][count] = DictCopy(entry.key, entry.value, entry.entry.expiration_ms, entry.ttl_ms, entry.number)
+                count += 1
+                count_out[0] = count
+            entry = entry.chain
+        turn_step(&turn)
+    return True
+
+
+cdef int dict_copies_compare(const void* one, const void* other) noexcept nogil:
+    cdef uint64_t a = (<const DictCopy*>one).number, b = (<const DictCopy*>other).number
+    return (a > b) - (a < b)
+
+
+cdef void dict_copies_free(DictCopy* copies, int64_t first, int64_t end) noexcept:
+    """Drop the references of the copies from `first` to `end`."""
+    cdef Turn turn
+    cdef int64_t i
+    turn_begin(&turn)
+    for i in range(first, end):
+        Py_DECREF(<object>copies[i].key)
+        Py_DECREF(<object>copies[i].value)
+        turn_step(&turn)
+    with nogil:
+        PyMem_RawFree(copies)
+
+
+cdef tuple dict_columns(ExpiringDictCore self, bint with_times):
+    """Return a list of keys and one of values, oldest first; with_times: also of expiration_ms, and of ttl_ms.
+
+    An entry that is present during the whole call is in the lists. One that is set or ends meanwhile may be. No key is in them
+    twice.
+    """
+    cdef DictCopy* copies = NULL
+    cdef int64_t count = 0, i = 0, generation
+    cdef list keys = [], values = [], expirations = [], ttls = []
+    cdef Turn turn
+    try:
+        with cython.critical_section(self):
+            container_ready(self)
+            generation = self.generation
+            self.table.walks += 1
+            try:
+                dict_copy_slots(self, &copies, &count)
+            finally:
+                if self.generation == generation:       # a fork has cleared it
+                    self.table.walks -= 1
+        with nogil:
+            qsort(copies, count, sizeof(DictCopy), dict_copies_compare)
+        turn_begin(&turn)
+        while i < count:
+            keys.append(<object>copies[i].key)
+            values.append(<object>copies[i].value)
+            if with_times:
+                expirations.append(copies[i].expiration_ms)
+                ttls.append(copies[i].ttl_ms)
+            Py_DECREF(<object>copies[i].key)        # the lists have references of their own
+            Py_DECREF(<object>copies[i].value)
+            i += 1
+            turn_step(&turn)
+    finally:
+        dict_copies_free(copies, i, count)
+    return (keys, values, expirations, ttls) if with_times else (keys, values)
+
+
+cdef struct DictRemains:
+    # All entries that clear() has taken out of a dict. They are linked as before, but to heads of these lists.
+    Wheel* wheel
+    Entry due
+    DictTable table
+
+
+cdef bint dict_detach(ExpiringDictCore self, DictRemains* remains, const Instant* now) except False:
+    """Move all entries out of a dict, which is empty afterwards."""
+    cdef Wheel* wheel = container_wheel_new(self, now.ms)
+    list_init(&remains.due)
+    list_move_to_end(&self.due, &remains.due)
+    remains.wheel = self.wheel
+    remains.table = self.table
+    remains.table.order.older = remains.table.order.newer = &remains.table.order
+    if self.table.count:
+        remains.table.order.newer = self.table.order.newer
+        remains.table.order.older = self.table.order.older
+        remains.table.order.newer.older = &remains.table.order
+        remains.table.order.older.newer = &remains.table.order
+    self.wheel = wheel
+    self.table.slots = NULL
+    self.table.mask = self.table.split = self.table.capacity = 0
+    self.table.order.older = self.table.order.newer = &self.table.order
+    hw_bump(&self.pending, -self.table.count)
+    hw_bump(&self.table.count, -self.table.count)
+    self.table.version += 1
+    if self.pending == 0:
+        container_disarm(self)
+    return True
+
+
+cdef bint dict_drop_detached(ExpiringDictCore self, DictEntry* entry, const Instant* now) except False:
+    """Free an entry that was taken out, or pass it to on_expire if it had expired."""
+    entry_unlink(&entry.entry)
+    order_unlink(entry)
+    if self.on_expire_ is None or entry_deadline_ms(self, entry) > now.ms:
+        entry_drop(entry)
+        return True
+    with cython.critical_section(self):
+        list_append(&self.unreported, &entry.entry)
+        hw_bump(&self.pending, 1)
+    return True
 
 
 cdef bint dict_clear(ExpiringDictCore self) except False:
-    """Remove all entries. Entries that are queued for on_expire have already left the dict."""
+    """Remove all entries at one moment, and free them in turns. Those that had expired go to on_expire."""
+    cdef DictRemains remains
     cdef Instant now
-    cdef DictEntry* entry
-    cdef int64_t count
-    container_ready(self)
-    timer_read_clock(self.timer.timer, &now)
-    count = self.table.count                # no more: destructors may add entries
-    while count > 0 and self.table.count > 0:
-        count -= 1
-        entry = self.table.order.newer
-        if entry_deadline_ms(self, entry) <= now.ms:
-            entry = dict_expire_early(self, entry)
-        else:
-            dict_take_out(self, entry)
-        if entry is not NULL:
-            entry_drop(entry)
-    if self.pending == 0:
-        container_disarm(self)
+    cdef Turn turn
+    with cython.critical_section(self):
+        container_ready(self)
+        timer_read_clock(self.timer.timer, &now)
+        dict_detach(self, &remains, &now)
+    turn_begin(&turn)
+    while remains.table.order.newer is not &remains.table.order:
+        dict_drop_detached(self, remains.table.order.newer, &now)
+        turn_step(&turn)
+    with nogil:
+        if remains.wheel is not NULL:
+            wheel_destroy(remains.wheel)
+            PyMem_RawFree(remains.wheel)
+        PyMem_RawFree(remains.table.slots)
+    with cython.critical_section(self):
+        dict_arm_again(self)
     return True
 
 
@@ -348,12 +447,13 @@ cdef void pair_fill(list pairs, tuple pair, DictEntry* entry) noexcept:
 
 
 cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) except -1:
-    """Take expired entries for at most TURN_NS; append the pairs for on_expire to `pairs`. Return True if more are due."""
-    cdef int64_t end_ns = monotonic_ns() + TURN_NS
+    """Take expired entries for one turn; append the pairs for on_expire to `pairs`. Return True if more are due."""
+    cdef Turn turn
     cdef int budget = SLICE
     cdef int64_t taken = 0
     cdef DictEntry* entry
     cdef tuple pair = None              # created before an entry is taken, so that out-of-memory loses no report
+    turn_begin(&turn)
     while True:
         if self.on_expire_ is not None and pair is None:
             try:
@@ -366,7 +466,7 @@ cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) 
         if entry is NULL:
             if budget > 0:
                 return False
-            if monotonic_ns() > end_ns or taken:
+            if monotonic_ns() > turn.end_ns or taken:
                 return True
             budget = SLICE
             continue
@@ -378,7 +478,7 @@ cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) 
                 return True
         else:
             entry_drop(entry)
-            if taken % ENTRIES_PER_CLOCK_CHECK == 0 and monotonic_ns() > end_ns:
+            if turn_is_over(&turn):
                 return True
 
 

@@ -245,14 +245,12 @@ cdef class ExpiringDictCore(ContainerCore):
     # --- all of them ---------------------------------------------------------------------------------------------
 
     def __iter__(self):
-        cdef list flat
-        with cython.critical_section(self):
-            flat = dict_flat(self, 2)
-        return iter(flat[::2])
+        return iter(dict_columns(self, False)[0])
 
-    @cython.critical_section
     def clear(self):
-        """Remove all entries, without a call of ``on_expire``. O(n). Thread-safe.
+        """Remove all entries, without a call of ``on_expire``.
+
+        The entries leave at one moment. Then they are freed, while other threads run in between. O(n). Thread-safe.
 
         Example:
             >>> from hwheel import ExpiringDict, ManualTimer
@@ -265,30 +263,22 @@ cdef class ExpiringDictCore(ContainerCore):
         """
         dict_clear(self)
 
-    def _pairs(self):
-        """Return [(key, value)] of all entries as of one moment, oldest first."""
-        cdef list flat
-        with cython.critical_section(self):
-            flat = dict_flat(self, 2)
-        return [*zip(flat[::2], flat[1::2])]
+    def _columns(self, bint with_times=False):
+        """Return (keys, values), or with_times (keys, values, expirations_ms, ttls_ms): lists, oldest first."""
+        return dict_columns(self, with_times)
 
-    def _values(self):
-        """Return all values as of one moment, oldest first."""
-        cdef list flat
-        with cython.critical_section(self):
-            flat = dict_flat(self, 2)
-        return flat[1::2]
-
-    def _entries(self):
-        """Return [(key, value, expiration_ms, ttl_ms)] of all entries as of one moment, oldest first."""
-        cdef list flat
-        with cython.critical_section(self):
-            flat = dict_flat(self, 4)
-        return [*zip(flat[::4], flat[1::4], flat[2::4], flat[3::4])]
+    @cython.critical_section
+    def _peek(self, key, default):
+        """Return the key's value without a renewal, or the default."""
+        cdef Instant now
+        cdef DictEntry* entry = NULL
+        container_ready(self)
+        timer_read_clock(self.timer.timer, &now)
+        return <object>entry.value if dict_find(self, key, &now, &entry) else default
 
     @cython.critical_section
     def _set_entry(self, key, value, int64_t expiration_ms, int64_t ttl_ms):
-        """Set an entry as ``_entries()`` of a dict with the same timer returned it. One that has expired is left out."""
+        """Set an entry as ``_columns(True)`` of a dict with the same timer returned it. One that has expired is left out."""
         dict_put(self, key, value, ttl_ms, PUT_COPY, expiration_ms)
 
     # --- settings ------------------------------------------------------------------------------------------------
@@ -324,6 +314,7 @@ cdef class ExpiringDictCore(ContainerCore):
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
+        self.table.walks = 0            # their threads do not exist in the child
         if not keeps:
             self.reported_from = self.generation
         dict_arm_again(self)

@@ -23,7 +23,7 @@ cdef struct DictEntry:
     DictEntry* older        # in order of set and touch: a ring through DictTable.order
     DictEntry* newer
     int64_t ttl_ms
-    uint64_t added          # DictTable.version when the entry was added
+    uint64_t number         # grows along the order of set and touch
 
 cdef struct DictTable:
     # A hash table with chains that grows and shrinks by one slot at a time: see table.pxi.
@@ -32,8 +32,18 @@ cdef struct DictTable:
     uint64_t split
     uint64_t capacity       # allocated slots
     uint64_t version        # changes with every chain
+    uint64_t numbers        # the last DictEntry.number
     int64_t count
+    int64_t walks           # walks over all slots under way: meanwhile the table neither grows nor shrinks
     DictEntry order
+
+cdef struct DictCopy:
+    # An entry as a walk over the slots has found it.
+    PyObject* key           # both are references
+    PyObject* value
+    int64_t expiration_ms
+    int64_t ttl_ms
+    uint64_t number
 
 cdef class ContainerAlarm(TimerTask):
     cdef object container       # a weakref.ref, so that the alarm does not keep an unused container alive

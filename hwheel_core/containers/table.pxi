@@ -93,16 +93,17 @@ cdef void table_shrink(DictTable* self) noexcept nogil:
 cdef inline void table_add(DictTable* self, DictEntry* entry) noexcept nogil:
     """Append a new entry to its chain and to the order. The slots exist (table_make)."""
     cdef DictEntry** slot
+    cdef int grows = 2                      # after a walk, the table catches up
     hw_bump(&self.count, 1)
     self.version += 1
-    if <uint64_t>self.count > table_length(self):
+    while grows and self.walks == 0 and <uint64_t>self.count > table_length(self):
         table_grow(self)
+        grows -= 1
     slot = table_slot(self, entry.hash)
     while slot[0] is not NULL:              # cheap: the search for the key has just touched this chain
         slot = &slot[0].chain
     slot[0] = entry
     entry.chain = NULL
-    entry.added = self.version
     order_append(self, entry)
 
 
@@ -112,6 +113,8 @@ cdef inline void order_append(DictTable* self, DictEntry* entry) noexcept nogil:
     entry.newer = &self.order
     newest.newer = entry
     self.order.older = entry
+    self.numbers += 1
+    entry.number = self.numbers
 
 
 cdef inline void order_unlink(DictEntry* entry) noexcept nogil:
@@ -129,9 +132,14 @@ cdef inline void table_remove(DictTable* self, DictEntry* entry) noexcept nogil:
     order_unlink(entry)
     self.version += 1
     hw_bump(&self.count, -1)
-    while merges and table_length(self) > MIN_TABLE_SLOTS and table_length(self) > SPARSE * <uint64_t>self.count:
+    while merges and self.walks == 0 and table_length(self) > MIN_TABLE_SLOTS and table_length(self) > SPARSE * <uint64_t>self.count:
         table_shrink(self)
         merges -= 1
+
+
+cdef inline DictEntry* table_chain(const DictTable* self, uint64_t hash) noexcept nogil:
+    """Return the first entry of a chain, or NULL."""
+    return NULL if self.slots is NULL else table_slot(self, hash)[0]
 
 
 cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** found_out) except -1:
@@ -143,11 +151,9 @@ cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** foun
     """
     cdef DictEntry* entry
     cdef object other
-    cdef uint64_t version, added
+    cdef uint64_t version, number
     cdef bint equal
-    if self.slots is NULL:
-        return False
-    entry = table_slot(self, hash)[0]
+    entry = table_chain(self, hash)
     while entry is not NULL:
         if entry.hash == hash:
             found_out[0] = entry
@@ -155,16 +161,16 @@ cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** foun
                 return True
             other = <object>entry.key
             version = self.version
-            added = entry.added
+            number = entry.number
             equal = PyObject_RichCompareBool(other, key, Py_EQ)
             if version != self.version:
                 # As in a Python dict: continue if the entry is still present, else start again.
-                entry = table_slot(self, hash)[0]
-                while entry is not NULL and (entry.key is not <PyObject*>other or entry.added != added):
+                entry = table_chain(self, hash)
+                while entry is not NULL and (entry.key is not <PyObject*>other or entry.number != number):
                     entry = entry.chain
                 if entry is NULL:
                     other = None        # its destructor may run foreign code
-                    entry = table_slot(self, hash)[0]
+                    entry = table_chain(self, hash)
                     continue
                 found_out[0] = entry
             if equal:

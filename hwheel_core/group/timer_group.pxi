@@ -178,6 +178,8 @@ cdef int64_t group_cancel(TimerGroup self, bint closes) except -1:
     cdef int64_t count = 0, last
     cdef Member* member
     cdef TimerTask task
+    cdef Turn turn
+    turn_begin(&turn)
     lock_with_gil(timer)
     last = group.joined
     if closes:
@@ -192,6 +194,8 @@ cdef int64_t group_cancel(TimerGroup self, bint closes) except -1:
             member = member.prev
             task_drop_call(task)
             Py_DECREF(task)             # the wheel's reference (task_schedule), or that of the slice
+            task = None
+            turn_step(&turn)
         lock_with_gil(timer)
 
 
@@ -299,8 +303,8 @@ cdef class TimerGroup:
     def cancel(self):
         """Cancel all timers of the group, and release their callbacks.
 
-        A call that is running continues to its end. More than 4,096 timers are cancelled in slices of that size, in the order
-        in which they were added. Timers that are added to the group meanwhile stay.
+        A call that is running continues to its end. Many timers are cancelled in slices of 4,096, in the order in which they
+        were added, and other threads run in between. Timers that are added to the group meanwhile stay.
 
         Returns:
             The number of timers that this call kept from running (again).

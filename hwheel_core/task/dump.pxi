@@ -47,13 +47,14 @@ cdef bint core_close_if_writable(BaseTimer self) except -1:
     """Close the timer if all pending tasks are marked as writable. Return True if so."""
     cdef Timer* timer = self.timer
     cdef bint closed, writable
-    lock_with_gil(timer)
-    closed = timer.closed
-    writable = timer_is_writable_locked(timer)
-    if writable and not closed:
-        hw_poke(&timer.dumping, True)
-        hw_poke(&timer.closed, True)
-    lock_release(timer)
+    with nogil:
+        lock_wait(timer)
+        closed = timer.closed
+        writable = timer_is_writable_locked(timer)
+        if writable and not closed:
+            hw_poke(&timer.dumping, True)
+            hw_poke(&timer.closed, True)
+        lock_release(timer)
     if closed:
         raise TimerClosed("the timer is closed")
     return writable

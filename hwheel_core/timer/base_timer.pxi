@@ -243,6 +243,9 @@ cdef class BaseTimer:
     def pending(self):
         """Return the pending tasks in the order in which they will run, without batches. O(n log n). Thread-safe.
 
+        Other threads run in between. A task that stays pending during the call, and is not rescheduled, is in the list. A task
+        that is added, rescheduled, or ends meanwhile may be in it.
+
         Example:
             >>> from hwheel import ManualTimer
             >>> timer = ManualTimer()

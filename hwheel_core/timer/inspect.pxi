@@ -1,7 +1,7 @@
 # Inspection of a Timer: its pending tasks, a snapshot of its buckets, and their occupancy.
 #
 # Under the lock only C arrays are filled. Creating a Python object there could start the garbage collector, whose finalizers
-# may need the lock.
+# may need the lock. A bookmark of the walk is on the stack, so the walk removes it before it returns.
 
 cdef inline int64_t timer_count(Timer* timer):
     """Return the number of pending timers. This is one read, unless there are inboxes, whose letters must be counted."""
@@ -14,94 +14,209 @@ cdef inline int64_t timer_count(Timer* timer):
     return count
 
 
-cdef struct Sighting:
-    # A pending task as it was found.
-    PyObject* task          # with a reference
-    int64_t expiration_ms
-    int64_t bucket_ms
-    int32_t level           # from 1; 0: in no bucket, because it is due
-    int32_t index
+# A walk over all entries releases the lock and the GIL after each turn, and entries move in between. A bookmark keeps its place
+# in a list. The walk goes from coarser levels to finer ones and to `ready`, as entries do when they cascade and expire, and first
+# finishes a cascade under way. So it misses no entry that stays pending and is not rescheduled. It finds an entry twice that
+# moves ahead of it.
 
 
-cdef void list_inspect_locked(const Entry* head, const Bucket* bucket, Sighting* sightings,
-                              int64_t* count) noexcept:
-    cdef const Entry* entry = head.next
-    cdef Sighting* sighting
-    while entry is not head:
-        if entry.place == ENTRY_OF_TASK:
-            sighting = &sightings[count[0]]
-            sighting.task = <PyObject*>(<const char*>entry - entry_offset)
-            Py_INCREF(<object>sighting.task)        # dropped in timer_inspect
-            sighting.expiration_ms = entry.expiration_ms
-            sighting.bucket_ms = bucket.entries.expiration_ms if bucket is not NULL else entry.expiration_ms
-            sighting.level = bucket.level if bucket is not NULL else 0
-            sighting.index = bucket.entries.bucket_index if bucket is not NULL else 0
-            count[0] += 1
-        entry = entry.next
-
-
-cdef Sighting* sightings_new_locked(Timer* timer) except NULL:
-    """Take the lock, and return room for all tasks that are pending then."""
-    cdef Sighting* sightings
-    cdef int64_t capacity
-    while True:
-        capacity = hw_peek64(&timer.pending)
-        sightings = <Sighting*>PyMem_RawMalloc((capacity + 1) * sizeof(Sighting))
-        if sightings is NULL:
+cdef bint sightings_reserve(Sightings* self, int64_t capacity) except False:
+    cdef Sighting* items
+    if capacity > self.capacity:
+        items = <Sighting*>PyMem_RawRealloc(self.items, capacity * sizeof(Sighting))
+        if items is NULL:
             raise MemoryError
-        lock_with_gil(timer)
-        if timer.pending <= capacity:
-            return sightings
+        self.items = items
+        self.capacity = capacity
+    return True
+
+
+cdef void sightings_free(Sightings* self) noexcept:
+    """Drop the references that were not passed on."""
+    cdef Turn turn
+    cdef int64_t i
+    turn_begin(&turn)
+    for i in range(self.count):
+        if self.items[i].task is not NULL:
+            Py_DECREF(<object>self.items[i].task)
+            turn_step(&turn)
+    with nogil:
+        PyMem_RawFree(self.items)
+
+
+cdef void timer_settle(Timer* timer) noexcept nogil:
+    """Finish a cascade that is under way."""
+    lock_wait(timer)
+    while wheel_is_advancing(&timer.wheel) and timer_step_locked(timer, timer.wheel.taken_ms):
+        lock_yield(timer)
+    lock_release(timer)
+
+
+cdef void sightings_lock(Timer* timer) noexcept:
+    """Take the lock while no cascade is under way."""
+    lock_with_gil(timer)
+    while wheel_is_advancing(&timer.wheel):
         lock_release(timer)
-        PyMem_RawFree(sightings)
+        with nogil:
+            timer_settle(timer)
+        lock_with_gil(timer)
 
 
-cdef list timer_inspect(Timer* timer, Level* levels_out, int32_t* level_count_out):
-    """Return all pending tasks as (level, index, bucket_ms, expiration_ms, task).
-
-    Due tasks come first, then coarser levels before finer ones, each bucket in order. A stable sort by tick gives the order in
-    which the tasks will run.
-    """
-    cdef list found = []
-    cdef Sighting* sightings
-    cdef Bucket* bucket
-    cdef int64_t count = 0, j
-    cdef int32_t i, k
-    sightings = sightings_new_locked(timer)
-    level_count_out[0] = timer.wheel.level_count
-    memcpy(levels_out, timer.wheel.levels, timer.wheel.level_count * sizeof(Level))
-    list_inspect_locked(&timer.ready, NULL, sightings, &count)
-    list_inspect_locked(&timer.wheel.due, NULL, sightings, &count)
-    list_inspect_locked(&timer.wheel.flush, NULL, sightings, &count)
-    for k in reversed(range(timer.wheel.level_count)):
-        for i in range(timer.wheel.wheel_size):
-            bucket = &timer.wheel.levels[k].buckets[i]
-            list_inspect_locked(&bucket.entries, bucket, sightings, &count)
+cdef bint sightings_pause(Sightings* self, Timer* timer, Turn* turn) except False:
+    """Release lock and GIL between two turns."""
     lock_release(timer)
     try:
-        for j in range(count):
-            found.append((sightings[j].level, sightings[j].index, sightings[j].bucket_ms,
-                          sightings[j].expiration_ms, <object>sightings[j].task))
+        turn_end(turn)
+        sightings_reserve(self, max(hw_peek64(&timer.pending), self.count) + SURVEY_SLICE)
     finally:
-        for j in range(count):
-            Py_DECREF(<object>sightings[j].task)
-        PyMem_RawFree(sightings)
-    return found
+        sightings_lock(timer)
+    return True
+
+
+cdef inline void sightings_add(Sightings* self, const Entry* entry, const Bucket* bucket) noexcept:
+    cdef Sighting* sighting = &self.items[self.count]
+    sighting.task = <PyObject*>(<const char*>entry - entry_offset)
+    Py_INCREF(<object>sighting.task)        # dropped by sightings_free, or passed on
+    sighting.expiration_ms = entry.expiration_ms
+    sighting.bucket_ms = bucket.entries.expiration_ms if bucket is not NULL else entry.expiration_ms
+    sighting.level = bucket.level if bucket is not NULL else 0
+    sighting.index = bucket.entries.bucket_index if bucket is not NULL else 0
+    sighting.number = self.count
+    self.count += 1
+
+
+cdef bint sightings_add_list(Sightings* self, Timer* timer, const Entry* head, const Bucket* bucket, Turn* turn) except False:
+    """Add the tasks of a list. The lock is held, and released in between."""
+    cdef Bookmark bookmark
+    cdef const Entry* entry
+    bookmark_put(&bookmark, &timer.wheel, head)
+    try:
+        while True:
+            if turn_is_over(turn) or self.count == self.capacity:
+                sightings_pause(self, timer, turn)
+            entry = bookmark_step(&bookmark)
+            if entry is NULL:
+                return True
+            if entry.place == ENTRY_OF_TASK:
+                sightings_add(self, entry, bucket)
+    finally:
+        bookmark_remove(&bookmark, &timer.wheel)
+
+
+cdef bint sightings_take(Sightings* self, Timer* timer) except False:
+    """Add all pending tasks. The caller calls sightings_free, also after an exception."""
+    cdef Bucket* bucket
+    cdef Turn turn
+    cdef int32_t i, k
+    memset(self, 0, sizeof(Sightings))
+    sightings_reserve(self, hw_peek64(&timer.pending) + 1)
+    turn_begin(&turn)
+    sightings_lock(timer)
+    try:
+        for k in reversed(range(timer.wheel.level_count)):
+            for i in range(timer.wheel.wheel_size):
+                bucket = &timer.wheel.levels[k].buckets[i]
+                if not list_is_empty(&bucket.entries):
+                    sightings_add_list(self, timer, &bucket.entries, bucket, &turn)
+        sightings_add_list(self, timer, &timer.ready, NULL, &turn)
+    finally:
+        lock_release(timer)
+    return True
+
+
+cdef int sightings_by_task(const void* one, const void* other) noexcept nogil:
+    cdef const Sighting* a = <const Sighting*>one
+    cdef const Sighting* b = <const Sighting*>other
+    if a.task is b.task:
+        return (a.number > b.number) - (a.number < b.number)
+    return (<uintptr_t>a.task > <uintptr_t>b.task) - (<uintptr_t>a.task < <uintptr_t>b.task)
+
+
+cdef int sightings_by_time(const void* one, const void* other) noexcept nogil:
+    """Compare by the order of the runs. Of one tick, the tasks of a coarser level come first: see wheel/wheel.pxi."""
+    cdef const Sighting* a = <const Sighting*>one
+    cdef const Sighting* b = <const Sighting*>other
+    if (a.level > 0) != (b.level > 0):
+        return (a.level > 0) - (b.level > 0)
+    if a.level and a.expiration_ms != b.expiration_ms:
+        return (a.expiration_ms > b.expiration_ms) - (a.expiration_ms < b.expiration_ms)
+    if a.level != b.level:
+        return b.level - a.level
+    return (a.number < b.number) - (a.number > b.number)
+
+
+cdef bint sightings_drop_doubles(Sightings* self) noexcept:
+    """Keep the last sighting of each task."""
+    cdef Turn turn
+    cdef int64_t i
+    with nogil:
+        qsort(self.items, self.count, sizeof(Sighting), sightings_by_task)
+    turn_begin(&turn)
+    for i in range(1, self.count):
+        if self.items[i].task is self.items[i - 1].task:
+            Py_DECREF(<object>self.items[i].task)       # of the earlier sighting
+            self.items[i - 1].task = NULL
+        turn_step(&turn)
+    return True
+
+
+cdef bint sightings_sort(Sightings* self, int64_t tick_ms) noexcept:
+    """Sort by the order in which the tasks will run. Each expiration_ms becomes the number of its tick."""
+    cdef int64_t i
+    sightings_drop_doubles(self)
+    with nogil:
+        for i in range(self.count):
+            self.items[i].expiration_ms //= tick_ms
+        qsort(self.items, self.count, sizeof(Sighting), sightings_by_time)
+    return True
+
+
+cdef list timer_pending(Timer* timer):
+    """Return the pending tasks in the order in which they will run."""
+    cdef Sightings found
+    cdef list tasks = []
+    cdef Turn turn
+    cdef int64_t i
+    cdef PyObject* task
+    try:
+        sightings_take(&found, timer)
+        sightings_sort(&found, timer.wheel.levels[0].tick_ms)
+        turn_begin(&turn)
+        for i in range(found.count):
+            task = found.items[i].task
+            if task is not NULL and task_state(&(<TimerTask>task).task) == TASK_PENDING:
+                tasks.append(<object>task)
+            turn_step(&turn)
+    finally:
+        sightings_free(&found)
+    return tasks
 
 
 cdef object timer_snapshot(Timer* timer, int32_t first_level):
     cdef Level levels[MAX_LEVELS]
     cdef int32_t level_count, k
+    cdef int64_t i
+    cdef Sightings found
+    cdef Sighting* one
     cdef dict buckets = {}
     cdef list pictures = []
     cdef list queue = []
     cdef list of_level
     cdef list due = []
-    for level, index, bucket_ms, _, task in timer_inspect(timer, levels, &level_count):
-        if level == 0:
-            due.append(task)
-        elif level > first_level:
-            buckets.setdefault((bucket_ms, level, index), []).append(task)
+    lock_with_gil(timer)
+    level_count = timer.wheel.level_count
+    memcpy(levels, timer.wheel.levels, level_count * sizeof(Level))
+    lock_release(timer)
+    try:
+        sightings_take(&found, timer)
+        for i in reversed(range(found.count)):
+            one = &found.items[i]
+            if one.level == 0:
+                due.append(<object>one.task)
+            elif one.level > first_level:
+                buckets.setdefault((one.bucket_ms, one.level, one.index), []).append(<object>one.task)
+    finally:
+        sightings_free(&found)
     for (bucket_ms, level, index), tasks in sorted(buckets.items(), key=first_item):
         queue.append(Bucket_(level, index, bucket_ms, tuple(tasks)))
     for k in range(first_level, level_count):
@@ -116,23 +231,6 @@ cdef object timer_snapshot(Timer* timer, int32_t first_level):
 
 def first_item(pair):
     return pair[0]
-
-
-cdef list timer_pending(Timer* timer):
-    """Return the pending tasks in the order in which they will run."""
-    cdef Level levels[MAX_LEVELS]
-    cdef int32_t level_count
-    cdef list found = timer_inspect(timer, levels, &level_count)
-    cdef list numbered = []
-    cdef list tasks = []
-    tick_ms = levels[0].tick_ms
-    # No `*_, task` and no lambda as a key: on a failed allocation, Cython's code for these leaks a reference to a task.
-    for j in range(len(found)):
-        numbered.append((found[j][0] > 0, found[j][3] // tick_ms, j))
-    numbered.sort()
-    for place in numbered:
-        tasks.append(found[place[2]][4])
-    return tasks
 
 
 cdef list timer_resting(Timer* timer):

@@ -62,6 +62,10 @@ cdef enum:
     CALLBACKS_PER_SIGNAL_CHECK = 64     # compiled callbacks do not check for signals themselves
 
 
+# A Python function: CPython lets a thread run that waits for the GIL when one begins. Compiled callbacks never do that.
+cdef object let_others_run = eval("lambda: None")
+
+
 cdef bint core_run_ready(BaseTimer self, bint in_caller) except False:
     """Run everything that is ready, in order."""
     cdef Timer* timer = self.timer
@@ -69,7 +73,9 @@ cdef bint core_run_ready(BaseTimer self, bint in_caller) except False:
     cdef Instant now
     cdef Entry* entry
     cdef int count = 0
+    cdef Turn turn
     cdef object context = context_enter()
+    turn_begin(&turn)
     try:
         while True:
             entry = timer_take_next(timer, &now)
@@ -78,6 +84,9 @@ cdef bint core_run_ready(BaseTimer self, bint in_caller) except False:
             core_run_entry(self, entry, &now, in_caller)
             context = context_after(context)
             count += 1
+            if turn_is_over(&turn):
+                turn_begin(&turn)
+                let_others_run()
             if in_caller:
                 if count % CALLBACKS_PER_SIGNAL_CHECK == 0:
                     PyErr_CheckSignals()

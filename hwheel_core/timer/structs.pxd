@@ -77,6 +77,26 @@ cdef struct Instant:
     int64_t ms
     int32_t ns
 
+cdef struct Turn:
+    # The time for which an operation over all entries may hold the GIL: see turn.pxi.
+    int64_t end_ns
+    int32_t steps           # number of entries before the next look at the clock
+
+cdef struct Sighting:
+    # A pending task as a walk over the timer has found it.
+    PyObject* task          # with a reference; NULL: the task was found again later
+    int64_t expiration_ms
+    int64_t bucket_ms
+    int32_t level           # from 1; 0: in no bucket, because it is due
+    int32_t index           # of the bucket in its level
+    int64_t number          # in the order of the walk
+
+cdef struct Sightings:
+    # All pending tasks. The walk goes from coarser levels to finer ones and to due tasks, in each list from its end.
+    Sighting* items
+    int64_t count
+    int64_t capacity
+
 cdef struct Reading:
     # A reading of a callable clock.
     Instant now             # the timer's time: a clock that goes back stands still until it has caught up

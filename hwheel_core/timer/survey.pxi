@@ -25,7 +25,7 @@ cdef int64_t bucket_count_yielding(Timer* self, const Bucket* bucket, int* budge
     """Return the number of entries of a bucket. The lock is held, and yielded in between."""
     cdef Bookmark bookmark
     cdef int64_t count, total = 0
-    bookmark_put(&bookmark, &self.wheel, bucket)
+    bookmark_put(&bookmark, &self.wheel, &bucket.entries)
     while True:
         count = bookmark_count(&bookmark, budget[0])
         total += count

@@ -106,7 +106,10 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
     cdef Entry* entry
     cdef TimerTask task
     cdef TimerBatch batch
+    cdef Turn turn
+    turn_begin(&turn)
     while True:
+        turn_step(&turn)
         list_reserve(given_back)
         try:
             lock_with_gil(timer)

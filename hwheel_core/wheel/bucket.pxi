@@ -33,16 +33,16 @@ cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t removals) noexc
 
 # --- bookmarks ----------------------------------------------------------------------------------------------------
 
-# A bucket has no counter, because a cancelled entry does not know its bucket. A thread that wants the number walks the list,
-# and releases the lock every few entries. Meanwhile its bookmark remembers the next entry, and a thread that removes that
+# A bucket has no counter, because a cancelled entry does not know its bucket. A thread that wants the number, or all entries,
+# walks the list, and releases the lock every few entries. Meanwhile its bookmark remembers the next entry, and a thread that removes that
 # entry moves the bookmark. While nobody counts, a removal pays for this with one comparison of a pointer with NULL.
 #   The walk goes from the end to the beginning: the hints are made for that direction, and entries that are appended meanwhile
 # cannot make it longer.
 
 
-cdef inline void bookmark_put(Bookmark* self, Wheel* wheel, const Bucket* bucket) noexcept nogil:
-    self.bucket = bucket
-    self.entry = bucket.entries.prev
+cdef inline void bookmark_put(Bookmark* self, Wheel* wheel, const Entry* head) noexcept nogil:
+    self.head = head
+    self.entry = head.prev
     self.next = wheel.bookmarks
     wheel.bookmarks = self
 
@@ -63,14 +63,24 @@ cdef inline int64_t bookmark_count(Bookmark* self, int64_t most) noexcept nogil:
     """
     cdef const Entry* entry = self.entry
     cdef int64_t count = 0
-    if self.bucket is NULL:
+    if self.head is NULL:
         return 0
-    while count < most and entry is not &self.bucket.entries:
+    while count < most and entry is not self.head:
         hw_prefetch(entry_hinted(entry))
         entry = entry.prev
         count += 1
     self.entry = entry
     return count
+
+
+cdef inline const Entry* bookmark_step(Bookmark* self) noexcept nogil:
+    """Return the next entry, and move on. Return NULL at the end, or if the bucket was taken."""
+    cdef const Entry* entry = self.entry
+    if self.head is NULL or entry is self.head:
+        return NULL
+    hw_prefetch(entry_hinted(entry))
+    self.entry = entry.prev
+    return entry
 
 
 cdef void bookmarks_leave(Wheel* self, const Entry* entry) noexcept nogil:
@@ -86,7 +96,7 @@ cdef void bookmarks_lose(Wheel* self, const Bucket* bucket) noexcept nogil:
     """Invalidate the bookmarks of a bucket whose entries are moved elsewhere."""
     cdef Bookmark* bookmark = self.bookmarks
     while bookmark is not NULL:
-        if bookmark.bucket is bucket:
-            bookmark.bucket = NULL
+        if bookmark.head is &bucket.entries:
+            bookmark.head = NULL
             bookmark.entry = NULL
         bookmark = bookmark.next

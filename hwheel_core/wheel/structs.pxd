@@ -54,10 +54,10 @@ cdef struct Level:
     int32_t current_index   # index of the bucket of current_time_ms
 
 cdef struct Bookmark:
-    # The position of a thread that counts the entries of a bucket: see bucket.pxi.
+    # The position of a thread that walks over a list of entries: see bucket.pxi.
     Bookmark* next
-    const Bucket* bucket    # NULL: the bucket was taken since
-    const Entry* entry      # the next entry to count; at the end, the head of the list
+    const Entry* head       # of the list; NULL: it was of a bucket that was taken since
+    const Entry* entry      # the next entry; at the end, the head of the list
 
 cdef struct Wheel:
     int32_t wheel_size

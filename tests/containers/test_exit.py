@@ -90,7 +90,7 @@ used = threading.Event()
 def use():
     sessions["b"] = queue.put("b", 0)
     assert sessions.setdefault("c", 1) == 1 and sessions.touch("a") and sorted(sessions) == ["a", "b", "c"]
-    assert ExpiringDict(60)._pairs() == [] and queue.get() == "b"
+    assert [*ExpiringDict(60)] == [] and queue.get() == "b"
 
 def thread():
     finished.wait(60)

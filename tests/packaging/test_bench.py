@@ -71,6 +71,7 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert {row["implementation"] for row in result["memory"]} >= {"hwheel", "hwheel bulk", "asyncio", "heapq"}
     assert all(row["allocated_bytes"] > 0 for row in result["memory"])
     assert result["pause"]["during_us"]["count"] > 0
+    assert len(result["all_entries"]["rows"]) == 21
     assert 20 in [row["wheel_size"] for row in result["wheel_sizes"]]
     settings = result["settings"]
     for row in result["lateness"]:
@@ -87,7 +88,12 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert len(rows) == 5 and all(min(row["times"]) > 0 for row in rows.values())
     assert {len(row["times"]) for row in rows.values()} == {settings["rounds"]}
     titles = ("headlines", "memory", "how long one add takes", "wheel sizes", "lateness", "dicts that forget")
-    titles += ("queues whose items come out", "idle connections", "pairs of add and cancel each")
+    titles += (
+        "how long an operation over",
+        "queues whose items come out",
+        "idle connections",
+        "pairs of add and cancel each",
+    )
     assert [title for title in titles if title not in shown] == []
 
 

@@ -9,6 +9,15 @@ from hwheel_core import ExpiringDictCore
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+_T = TypeVar("_T")
+_MISSING = object()
+
+
+def _each(items: list[_T]) -> Iterator[_T]:
+    """Iterate over a list that no one else uses, and release it gradually. Freeing a whole list holds the GIL."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
@@ -17,8 +26,9 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
     An entry is present until its deadline. Then the dict removes it and returns its memory, even if
     no one looks at the dict.
 
-    Iteration, views, and comparison see a snapshot of one moment, oldest entry first; concurrent
-    changes never make them fail. ``len()`` may briefly count entries that have just expired. Expiry
+    Iteration, views, comparison, and copies see each entry that is present throughout, once, and oldest
+    first. Other threads run in between: an entry that is set, removed, or renewed meanwhile may be seen
+    as it was before or afterwards. ``len()`` may briefly count entries that have just expired. Expiry
     neither hashes nor compares keys; otherwise keys work as in a dict.
 
     The garbage collector does not see the entries: a reference cycle through an entry is broken only
@@ -73,8 +83,11 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         check_runs_here(timer, "a dict")
         self._set_up(ttl, maxsize, refresh, on_expire, shared_timer("expiring") if timer is None else timer)
 
+    def __iter__(self) -> Iterator[_K]:
+        return _each(self._columns()[0])
+
     def keys(self) -> KeysView[_K]:
-        """Return a view of the keys. Each use of the view sees a snapshot.
+        """Return a view of the keys. Each use of the view copies the keys first.
 
         Example:
             >>> from hwheel import ExpiringDict, ManualTimer
@@ -87,7 +100,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         return _Keys(self)
 
     def values(self) -> ValuesView[_V]:
-        """Return a view of the values. Each use of the view sees a snapshot.
+        """Return a view of the values. Each use of the view copies the values first.
 
         Example:
             >>> from hwheel import ExpiringDict, ManualTimer
@@ -100,7 +113,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         return _Values(self)
 
     def items(self) -> ItemsView[_K, _V]:
-        """Return a view of the ``(key, value)`` pairs. Each use of the view sees a snapshot.
+        """Return a view of the ``(key, value)`` pairs. Each use of the view copies the pairs first.
 
         Example:
             >>> from hwheel import ExpiringDict, ManualTimer
@@ -124,7 +137,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
             2
         """
         # Looking up each key of another ExpiringDict could fail, because entries expire, and could renew them.
-        super().update(other._pairs() if isinstance(other, ExpiringDict) else other, **values)
+        super().update(iter(other.items()) if isinstance(other, ExpiringDict) else other, **values)
 
     def copy(self) -> "ExpiringDict[_K, _V]":
         """Return an ExpiringDict with the same settings, timer, and entries.
@@ -141,7 +154,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
             20.0
         """
         copied = self._empty_copy()
-        for entry in self._entries():
+        for entry in self._each_entry():
             copied._set_entry(*entry)
         return copied
 
@@ -159,7 +172,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
             return NotImplemented
         merged = self._empty_copy()
         merged.update(other)
-        for entry in self._entries():
+        for entry in self._each_entry():
             merged._set_entry(*entry)
         return merged
 
@@ -168,21 +181,38 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         return self
 
     def __eq__(self, other: object) -> bool:
+        find: Callable[[Any, object], object]
         if isinstance(other, ExpiringDict):
-            return dict(self._pairs()) == dict(other._pairs())
-        if not isinstance(other, Mapping):
+            count, find = sum(1 for _ in other), other._peek
+        elif type(other) is dict:
+            count, find = len(other), other.get
+        elif isinstance(other, Mapping):
+            return dict(self.items()) == other
+        else:
             return NotImplemented
-        return dict(self._pairs()) == other
+        keys, values = self._columns()
+        return len(keys) == count and all(
+            _is_equal(find(key, _MISSING), value) for key, value in zip(_each(keys), _each(values), strict=True)
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {dict(self._pairs())!r}>"
+        return f"<{type(self).__name__} {dict(self.items())!r}>"
+
+    def _each_entry(self) -> Iterator[tuple[_K, _V, int, int]]:
+        keys, values, expirations_ms, ttls_ms = self._columns(True)
+        return zip(_each(keys), _each(values), _each(expirations_ms), _each(ttls_ms), strict=True)
 
     def _empty_copy(self) -> "ExpiringDict[_K, _V]":
         return ExpiringDict(
             self.ttl, maxsize=self.maxsize, refresh=self.refresh, on_expire=self.on_expire, timer=self.timer
         )
+
+
+def _is_equal(found: object, value: object) -> bool:
+    """Compare two values as a dict does."""
+    return found is value or (found is not _MISSING and bool(found == value))
 
 
 class _Keys(KeysView[_K]):
@@ -194,10 +224,10 @@ class _Values(ValuesView[_V]):
     _mapping: "ExpiringDict[Any, _V]"
 
     def __iter__(self) -> Iterator[_V]:
-        return iter(self._mapping._values())
+        return _each(self._mapping._columns()[1])
 
     def __contains__(self, value: object) -> bool:
-        return value in self._mapping._values()
+        return any(_is_equal(one, value) for one in self)
 
 
 class _Items(ItemsView[_K, _V]):
@@ -205,4 +235,5 @@ class _Items(ItemsView[_K, _V]):
     _mapping: "ExpiringDict[_K, _V]"
 
     def __iter__(self) -> Iterator[tuple[_K, _V]]:
-        return iter(self._mapping._pairs())
+        keys, values = self._mapping._columns()
+        return zip(_each(keys), _each(values), strict=True)

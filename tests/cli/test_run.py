@@ -64,7 +64,8 @@ PROGRAMS = {
     ),
     "exit handlers": (
         "import atexit, threading\natexit.register(print, 'exit')\n"
-        "threading.Timer(0.01, print, ['timer']).start()\nprint('main')"
+        "def late():\n    threading.main_thread().join()\n    print('timer')\n"
+        "threading.Timer(0.01, late).start()\nprint('main')"
     ),
     "no encoding for a letter": "import sys\nsys.stdout.reconfigure(encoding='ascii')\nprint('\\xe9')",
     "input": "print(input()[::-1])",
@@ -131,7 +132,9 @@ def test_a_program_that_does_not_exist(words, tmp_path):
 
 
 def test_a_signal_from_outside(tmp_path):
-    (tmp_path / "program.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)")
+    # A signal right before a long sleep would take effect only after it.
+    program = "import time\nprint('ready', flush=True)\nwhile True:\n    time.sleep(0.01)"
+    (tmp_path / "program.py").write_text(program)
     command = [sys.executable, *RUN, "program.py"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as process:
         assert process.stdout.readline() == "ready\n"

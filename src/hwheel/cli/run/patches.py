@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib
+import multiprocessing
 import sys
 import warnings
 from multiprocessing import spawn
@@ -87,3 +88,6 @@ def patch_children(loop: str, parts: tuple[str, ...]) -> None:
         return {**get_preparation_data(name), "hwheel": PatchOnLoad(loop, parts)}
 
     spawn.get_preparation_data = get_preparation_data_with_patch
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        # From Python 3.14 on, the server imports the program, but the server is not patched.
+        multiprocessing.set_forkserver_preload([])

@@ -64,8 +64,7 @@ PROGRAMS = {
     ),
     "exit handlers": (
         "import atexit, threading\natexit.register(print, 'exit')\n"
-        "def late():\n    threading.main_thread().join()\n    print('timer')\n"
-        "threading.Timer(0.01, late).start()\nprint('main')"
+        "print('main')\nthreading.Timer(0.01, print, ['timer']).start()"
     ),
     "no encoding for a letter": "import sys\nsys.stdout.reconfigure(encoding='ascii')\nprint('\\xe9')",
     "input": "print(input()[::-1])",

@@ -1,11 +1,13 @@
 """A callable clock that is set forward: the next add wakes a thread that sleeps, or is about to, by an older reading.
 
-In the first two tests a thread of the test reaps in place of the timer's reaper, so that its first reading comes after
+In the first test a thread of the test reaps in place of the timer's reaper, so that its first reading comes after
 the named steps.
 """
 
 import contextlib
 import threading
+
+import pytest
 
 from hwheel import TimerClosed
 from waiting import eventually
@@ -43,25 +45,12 @@ def timer_with_hooks(make_timer, hand_clock, hooks):
     return make_timer(clock=clock, executor="inline", reaper=False)
 
 
-def test_add_between_the_last_reading_and_the_sleep_reports_the_new_time(make_timer, hand_clock):
-    """The clock is set forward, and a task is added, after the reaper reads the clock and before it sleeps."""
-    ran, hooks = [], []
+@pytest.mark.parametrize("old_reading", [False, True])
+def test_add_between_the_last_reading_and_the_sleep_reports_the_new_time(make_timer, hand_clock, old_reading):
+    """The clock is set forward, and a task is added, after the reaper reads the clock and before it sleeps.
 
-    def add():
-        hand_clock.ms += HOUR_MS
-        timer.call_later(7200, ran.append, "later")
-
-    timer = timer_with_hooks(make_timer, hand_clock, hooks)
-    timer.call_later(3600, ran.append, "due")
-    timer.call_later(1800, ran.append, "first")
-    hooks.append(add)
-    with reaping(timer):
-        eventually(lambda: ran == ["first", "due"])
-    assert hooks == []
-
-
-def test_newer_of_two_readings_counts_even_if_its_add_ends_first(make_timer, hand_clock):
-    """The reaper and an add read the clock. Then it is set forward, and a second add reads it and ends before both."""
+    With `old_reading`, another add reads the clock before that, and ends after the add that reads the new time.
+    """
     ran, hooks = [], []
 
     def add_with_old_reading():
@@ -75,7 +64,7 @@ def test_newer_of_two_readings_counts_even_if_its_add_ends_first(make_timer, han
     timer = timer_with_hooks(make_timer, hand_clock, hooks)
     timer.call_later(3600, ran.append, "due")
     timer.call_later(1800, ran.append, "first")
-    hooks.append(add_with_old_reading)
+    hooks.append(add_with_old_reading if old_reading else add_with_new_reading)
     with reaping(timer):
         eventually(lambda: ran == ["first", "due"])
     assert hooks == []

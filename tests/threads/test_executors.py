@@ -40,12 +40,16 @@ class Unusual:
         return self.answer
 
 
-def future_after(method=None, *args):
+def future_after(method, *args, kind=Future):
     """Return a future after calling a method of it."""
-    future = Future()
-    if method is not None:
-        getattr(future, method)(*args)
+    future = kind()
+    getattr(future, method)(*args)
     return future
+
+
+class FutureWithoutException(Future):
+    def exception(self, timeout=None):
+        raise OSError("no answer")
 
 
 class FutureWithoutCallbacks(Future):
@@ -63,6 +67,7 @@ ANSWERS = {
     "done": future_after("set_result", None),
     "failed": future_after("set_exception", OSError("failed")),
     "cancelled": future_after("cancel"),
+    "no exception()": future_after("set_result", None, kind=FutureWithoutException),
     "asyncio": asyncio.Future(loop=CLOSED_LOOP),
     "no callbacks": FutureWithoutCallbacks(),
 }
@@ -81,7 +86,7 @@ def test_calls_that_have_run_before_submit_returns_run_once_whatever_it_returns(
     assert bool(reported) == (answer is ANSWERS["no callbacks"])
 
 
-@pytest.mark.parametrize("answer", ["failed", "cancelled"])
+@pytest.mark.parametrize("answer", ["failed", "cancelled", "no exception()"])
 def test_each_task_that_an_executor_loses_is_reported_and_later_tasks_run(make_timer, eventually, answer):
     executor, reported, ran = Unusual(lost=ANSWERS[answer]), [], []
     timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(source))
@@ -394,24 +399,6 @@ def test_task_whose_run_attribute_raises_is_reported(make_timer, eventually):
         eventually(lambda: ran == [1])
         assert reported == [OSError]
         timer.close()
-
-
-def test_future_whose_exception_method_raises_is_reported(make_timer, eventually):
-    class Silent(Future):
-        def exception(self, timeout=None):
-            raise OSError("no answer")
-
-    class RunsNothing:
-        def submit(self, function, *args):
-            silent = Silent()
-            silent.set_result(None)
-            return silent
-
-    reported = []
-    timer = make_timer(executor=RunsNothing(), on_error=lambda source, error: reported.append(type(error)))
-    timer.call_later(0.001, int)
-    eventually(lambda: reported == [OSError])
-    timer.close()
 
 
 def test_close_does_not_wait_for_a_done_future_that_ran_in_another_process(make_timer, eventually):

@@ -1,14 +1,16 @@
-"""hwheel.asyncio beside asyncio's own loop, and uvloop with the wheel beside uvloop.
+"""hwheel.asyncio beside asyncio's own loop, and uvloop and zuvloop with the wheel beside themselves.
 
     python bench/dropin/asyncio_loop.py
 
 The loops run, and take turns. Times are processor times, without the garbage collector, and then with it. Read the
-ratios; medians are printed with the minimum and the maximum. The lines of uvloop need uvloop. A round takes 30 s.
+ratios; medians are printed with the minimum and the maximum. The lines of uvloop and zuvloop need these packages. A
+round takes 30 s.
 """
 
 import argparse
 import asyncio
 import gc
+import importlib
 import platform
 import random
 import statistics
@@ -17,14 +19,10 @@ from collections.abc import Callable, Iterator
 
 import hwheel.asyncio
 from hwheel import __version__
-from hwheel.asyncio import EventLoop, Timeouts, wheel_loop
+from hwheel.asyncio import Timeouts, wheel_loop
 
-try:
-    import uvloop
-except ImportError:
-    uvloop = None
-
-PENDING = 200_000
+LOOPS = {"asyncio": "SelectorEventLoop", "uvloop": "Loop", "zuvloop": "EventLoop"}  # package -> class
+PENDING = (0, 200_000)
 PAIRS = 500_000
 PAIR_DELAY_S = 10_000.0
 CONNECTIONS = 10_000
@@ -68,17 +66,17 @@ def pairs(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         yield
 
 
-def call_later_and_cancel(name: str, base: Factory, wheel: Factory, rounds: int) -> None:
-    """With 200,000 other timers pending, and so many pairs that asyncio removes cancelled handles twice."""
+def call_later_and_cancel(name: str, base: Factory, wheel: Factory, pending: int, rounds: int) -> None:
+    """With other timers pending, and so many pairs that asyncio removes cancelled handles twice."""
     seeded = random.Random(1)
-    delays = [seeded.uniform(0.5, 1.5) * PAIR_DELAY_S for _ in range(PENDING)]
+    delays = [seeded.uniform(0.5, 1.5) * PAIR_DELAY_S for _ in range(pending)]
     loops = base(), wheel()
     held = [[loop.call_later(delay, nothing) for delay in delays] for loop in loops]
     times = [[drive(loop, pairs(loop), PAIRS) for loop in loops] for _ in range(rounds)]
     del held
     for loop in loops:
         loop.close()
-    show(f"call_later + cancel, {PENDING:,} pending, {name}", *map(list, zip(*times, strict=True)), "ns")
+    show(f"call_later + cancel, {pending:,} pending, {name}", *map(list, zip(*times, strict=True)), "ns")
 
 
 def push_back(name: str, rounds: int) -> None:
@@ -136,9 +134,13 @@ def main() -> None:
         f"{platform.machine()}, {rounds} rounds\n"
     )
     print(f"{'':62} {'stock':>9} {'hwheel':>9} {'':3} {'ratio: min':>7} {'median':>4} {'max':>5}")
-    kinds: list[tuple[str, Factory, Factory]] = [("asyncio", asyncio.new_event_loop, EventLoop)]
-    if uvloop is not None:
-        kinds.append(("uvloop", uvloop.new_event_loop, wheel_loop(uvloop.Loop)))
+    kinds: list[tuple[str, Factory, Factory]] = []
+    for package, loop_class in LOOPS.items():
+        try:
+            base = getattr(importlib.import_module(package), loop_class)
+        except ImportError:
+            continue
+        kinds.append((package, base, wheel_loop(base)))
     for collector in ("no gc", "gc"):
         gc.collect()
         if collector == "no gc":
@@ -146,7 +148,8 @@ def main() -> None:
         else:
             gc.enable()
         for name, base, wheel in kinds:
-            call_later_and_cancel(f"{name}, {collector}", base, wheel, rounds)
+            for pending in PENDING:
+                call_later_and_cancel(f"{name}, {collector}", base, wheel, pending, rounds)
         push_back(collector, rounds)
         for name, base, wheel in kinds:
             sleeps(f"{name}, {collector}", base, wheel, rounds)

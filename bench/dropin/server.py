@@ -1,101 +1,102 @@
-"""A server with idle timeouts and several timeouts a request, on loops with and without the wheel.
+"""A server with an idle timeout and several timeouts a request, on loops with and without the wheel.
 
     python bench/dropin/server.py
 
 The loops take turns. Each runs a server in another process. This process holds the connections and sends requests at a
 fixed rate, independent of responses. Latency counts from the scheduled time of a request. The server closes a
-connection that is idle for a minute. A request sets and cancels four timeouts: one for the whole, and one for each of
-three calls to other services. A run without timeouts shows the remaining cost. Processor time is that of the server,
-in microseconds per request.
+connection that is idle for a minute. A request enters and leaves four blocks of ``async with timeout()``: one for the
+whole, and one for each of three calls to other services. The same code runs with asyncio's timeout() on each loop, and
+with hwheel's on that loop with its timers on the wheel. A run without timeouts shows the remaining cost. Processor time
+is that of the server, in microseconds per request. The lines of uvloop and zuvloop need these packages.
 """
 
 import argparse
 import asyncio
+import importlib
 import json
 import subprocess
 import sys
 import threading
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import hwheel.asyncio
 from hwheel import __version__
-from hwheel.asyncio import EventLoop, wheel_loop
-
-try:
-    import uvloop
-except ImportError:
-    uvloop = None
+from hwheel.asyncio import wheel_loop
 
 IDLE_S = 60.0
-TIMEOUTS_S = (30.0, 5.0, 1.0, 10.0)
+REQUEST_S = 30.0
+CALLS_S = (5.0, 1.0, 10.0)
 PATIENCE_S = 60.0
 
 # --- the server --------------------------------------------------------------------------------------------------
 
+answered = 0
+Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
-class Bare(asyncio.Protocol):
+
+def answer(data: bytes, writer: asyncio.StreamWriter) -> None:
+    global answered
+    answered += len(data)
+    writer.write(data)
+
+
+async def bare(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer each byte with a byte."""
-
-    answered = 0
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        Bare.answered += len(data)
-        self.transport.write(data)
+    while data := await reader.read(64):
+        answer(data, writer)
+    writer.close()
 
 
-class Timed(Bare):
-    """Set and cancel all timeouts of a request."""
+def timed(functions: Any) -> Handler:
+    """Return a handler that does the same under the timeouts of a module."""
+    timeout = functions.timeout
 
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.loop = asyncio.get_running_loop()
-        self.idle = self.loop.call_later(IDLE_S, transport.abort)
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        time_of_loop = asyncio.get_running_loop().time
+        async with timeout(IDLE_S) as idle:
+            while data := await reader.read(64):
+                idle.reschedule(time_of_loop() + IDLE_S)
+                for _ in data:
+                    async with timeout(REQUEST_S):
+                        for call_s in CALLS_S:
+                            async with timeout(call_s):
+                                pass
+                answer(data, writer)
+        writer.close()
 
-    def data_received(self, data: bytes) -> None:
-        self.idle.cancel()
-        for _ in data:
-            timeouts = [self.loop.call_later(delay_s, self.transport.abort) for delay_s in TIMEOUTS_S]
-            for timeout in timeouts:
-                timeout.cancel()
-        super().data_received(data)
-        self.idle = self.loop.call_later(IDLE_S, self.transport.abort)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.idle.cancel()
+    return handle
 
 
 Factory = Callable[[], asyncio.AbstractEventLoop]
-KINDS: dict[str, tuple[Factory, type[Bare]]] = {
-    "asyncio, no timeouts": (asyncio.new_event_loop, Bare),
-    "asyncio": (asyncio.new_event_loop, Timed),
-    "hwheel": (EventLoop, Timed),
-}
-if uvloop is not None:
+LOOPS = {"asyncio": "SelectorEventLoop", "uvloop": "Loop", "zuvloop": "EventLoop"}  # package -> class
+KINDS: dict[str, tuple[Factory, Handler]] = {}
+for package, loop_class in LOOPS.items():
+    try:
+        base = getattr(importlib.import_module(package), loop_class)
+    except ImportError:
+        continue
     KINDS |= {
-        "uvloop, no timeouts": (uvloop.new_event_loop, Bare),
-        "uvloop": (uvloop.new_event_loop, Timed),
-        "hwheel over uvloop": (wheel_loop(uvloop.Loop), Timed),
+        f"{package}, no timeouts": (base, bare),
+        package: (base, timed(asyncio)),
+        f"hwheel over {package}": (wheel_loop(base), timed(hwheel.asyncio)),
     }
 
 
 def serve(kind: str) -> None:
     """Print the port. Then print the processor time and the number of responses for each line of input."""
-    loop_factory, protocol = KINDS[kind]
+    loop_factory, handler = KINDS[kind]
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
         over = asyncio.Event()
-        server = await loop.create_server(protocol, "127.0.0.1", 0, backlog=4096)
+        server = await asyncio.start_server(handler, "127.0.0.1", 0, backlog=4096)
 
         def tell() -> None:
             for _ in sys.stdin:
-                print(json.dumps([time.process_time(), Bare.answered]), flush=True)
+                print(json.dumps([time.process_time(), answered]), flush=True)
             loop.call_soon_threadsafe(over.set)
 
         print(server.sockets[0].getsockname()[1], flush=True)
@@ -199,7 +200,7 @@ def main() -> None:
         f"hwheel {__version__}, {options.connections:,} connections, {options.rate:,} requests a second, "
         f"{options.rounds} rounds of {options.seconds:g} s: medians (minimum to maximum)\n"
     )
-    print(f"{'':22} {'us a request':>22} {'p50 ms':>22} {'p99 ms':>22}")
+    print(f"{'':22} {'us a request':>22} {'of timeouts':>12} {'p50 ms':>22} {'p99 ms':>22}")
     found: dict[str, list[dict[str, float]]] = {kind: [] for kind in KINDS}
     for _ in range(options.rounds):
         for kind, turns in found.items():
@@ -209,6 +210,9 @@ def main() -> None:
         for figure in ("us", "p50", "p99"):
             values = [turn[figure] for turn in turns]
             cells.append(f"{median(values):8.2f} ({min(values):.2f} to {max(values):.2f})".rjust(22))
+        without = found[kind.removeprefix("hwheel over ").removesuffix(", no timeouts") + ", no timeouts"]
+        of_timeouts = median([turn["us"] - other["us"] for turn, other in zip(turns, without, strict=True)])
+        cells.insert(1, f"{of_timeouts:12.2f}")
         print(f"{kind:22} {' '.join(cells)}")
 
 

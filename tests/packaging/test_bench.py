@@ -151,4 +151,10 @@ def test_different_work_is_found(bench_on_path):
 def test_a_server_on_each_loop_answers_all_its_requests():
     done = run("-P", BENCH / "dropin" / "server.py", *"--connections 5 --rate 50 --seconds 0.2 --rounds 1".split())
     assert done.returncode == 0, done.stderr
-    assert {"asyncio", "hwheel"} <= {line[:20].strip() for line in done.stdout.splitlines()}
+    assert {"asyncio", "hwheel over asyncio"} <= {line[:22].strip() for line in done.stdout.splitlines()}
+
+
+def test_no_sleep_on_a_wheel_loop_is_early_by_another_clock():
+    done = run("-P", BENCH / "dropin" / "early.py", "--sleeps", "3000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "hwheel over asyncio  3,000 sleeps, 0 early" in done.stdout

@@ -278,6 +278,7 @@ def test_a_timeout_of_another_loop_uses_the_loop_that_enters_it(run):
     run(main())
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="from Python 3.14 on, asyncio runs no task inside another one")
 def test_a_loop_that_runs_inside_another_one_is_the_running_one():
     """Some programs hide the outer loop and run another one in the same thread."""
     inner = asyncio.new_event_loop()

@@ -60,35 +60,35 @@ class FutureWithoutCallbacks(Future):
 CLOSED_LOOP = asyncio.new_event_loop()
 CLOSED_LOOP.close()
 ANSWERS = {
-    "None": None,
-    "int": 7,
-    "not hashable": [],
-    "one future for all": Future(),
-    "done": future_after("set_result", None),
-    "failed": future_after("set_exception", OSError("failed")),
-    "cancelled": future_after("cancel"),
-    "no exception()": future_after("set_result", None, kind=FutureWithoutException),
-    "asyncio": asyncio.Future(loop=CLOSED_LOOP),
-    "no callbacks": FutureWithoutCallbacks(),
+    "None": lambda: None,
+    "int": lambda: 7,
+    "not hashable": list,
+    "one future for all": Future,
+    "done": lambda: future_after("set_result", None),
+    "failed": lambda: future_after("set_exception", OSError("failed")),
+    "cancelled": lambda: future_after("cancel"),
+    "no exception()": lambda: future_after("set_result", None, kind=FutureWithoutException),
+    "asyncio": lambda: asyncio.Future(loop=CLOSED_LOOP),
+    "no callbacks": FutureWithoutCallbacks,
 }
 
 
-@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize("answer", ANSWERS)
 def test_calls_that_have_run_before_submit_returns_run_once_whatever_it_returns(make_timer, eventually, answer):
     ran, reported = [], []
-    timer = make_timer(executor=Unusual(answer), on_error=lambda *error: reported.append(error))
+    timer = make_timer(executor=Unusual(ANSWERS[answer]()), on_error=lambda *error: reported.append(error))
     tasks = [timer.call_later(0.001, ran.append, i) for i in range(3)]
     timer.call_many(array("q", [1, 1]), lambda indices: ran.extend(10 + i for i in indices))
     every = timer.call_every(0.005, ran.append, "every")
     eventually(lambda: ran.count("every") > 1)
     assert every.cancel() and timer.close(run_pending=True) == []
     assert [n for n in ran if n != "every"] == [0, 1, 2, 10, 11] and not any(task.pending for task in tasks)
-    assert bool(reported) == (answer is ANSWERS["no callbacks"])
+    assert bool(reported) == (answer == "no callbacks")
 
 
 @pytest.mark.parametrize("answer", ["failed", "cancelled", "no exception()"])
 def test_each_task_that_an_executor_loses_is_reported_and_later_tasks_run(make_timer, eventually, answer):
-    executor, reported, ran = Unusual(lost=ANSWERS[answer]), [], []
+    executor, reported, ran = Unusual(lost=ANSWERS[answer]()), [], []
     timer = make_timer(executor=executor, on_error=lambda source, error: reported.append(source))
     lost = [timer.call_later(0.001, ran.append, 1), timer.call_many(array("q", [1, 1]), ran.extend)]
     eventually(lambda: len(reported) == 2)

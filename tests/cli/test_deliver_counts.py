@@ -39,9 +39,10 @@ def test_the_line_on_the_terminal(no_waiting, monkeypatch, capsys):
     assert capsys.readouterr().err == "in 1,500  out 1,200  pending 7  lag 1.2 s\n"
     delivery.messages.recentProgress.append(batch(5, 1))
     delivery.dead_sink.rows = 2
+    delivery.sink.late_arrivals = 1234
     counts.look()
     progress.show()
-    assert capsys.readouterr().err == "in 1,501  out 1,200  pending 7  lag 1.2 s  malformed 2\n"
+    assert capsys.readouterr().err == "in 1,501  out 1,200  pending 7  lag 1.2 s  arrived late 1,234  malformed 2\n"
     assert len(counted) == 1, "pending rows are counted rarely"
 
 
@@ -68,12 +69,13 @@ def test_metrics_have_the_counts(no_waiting):
     pytest.importorskip("prometheus_client")
     pytest.importorskip("pyspark")
     batches = [batch(0, 600, took_ms=700), batch(1, 400, took_ms=400_000, sst=1000, memory=50)]
-    counts = Counts(reported(batches, out=77, lag_ms=1500, dead=3), lambda: 923)
+    counts = Counts(reported(batches, out=77, lag_ms=1500, dead=3, late=8), lambda: 923)
     counts.look()
     lines = scraped(counts).splitlines()
     assert {
         "hwheel_deliver_in_total 1000.0",
         "hwheel_deliver_out_total 77.0",
+        "hwheel_deliver_late_arrivals_total 8.0",
         "hwheel_deliver_dead_letters_total 3.0",
         "hwheel_deliver_pending 923.0",
         "hwheel_deliver_lag_seconds 1.5",

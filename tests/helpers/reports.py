@@ -24,10 +24,10 @@ class Query:
         return self.recentProgress[-1] if self.recentProgress else None
 
 
-def reported(batches, out=0, lag_ms=None, dead=0):
+def reported(batches, out=0, lag_ms=None, dead=0, late=0):
     """Return a delivery whose query reports these batches and whose sinks have these counts."""
     return SimpleNamespace(
         messages=Query(batches),
-        sink=SimpleNamespace(rows=out, lag_ms=lag_ms),
+        sink=SimpleNamespace(rows=out, lag_ms=lag_ms, late_arrivals=late),
         dead_sink=SimpleNamespace(rows=dead),
     )

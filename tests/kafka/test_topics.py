@@ -110,7 +110,7 @@ def test_order_duplicates_and_cancels_across_partitions(broker, deliver, read):
     assert all(len(used) == 1 for used in partitions.values())
     assert all(of_key == sorted(of_key) for of_key in dues.values())
     wait_for(lambda: delivery.sink.rows == len(expected) + 1, delivery)  # rows are counted after they are sent
-    assert delivery.sink.lag_ms > 0
+    assert delivery.sink.late_arrivals or delivery.sink.lag_ms > 0
 
 
 def test_records_with_headers_and_binary_values(broker, spark, deliver, read, tmp_path):

@@ -12,6 +12,7 @@ from hwheel.cli.common import CommandError, spark_errors
 from hwheel.spark.deliver.checkpoint import (
     MESSAGES,
     OUTPUTS,
+    CheckpointBrokenError,
     CheckpointInUseError,
     begin_next_batch,
     check_and_store_outputs,
@@ -202,6 +203,24 @@ def test_committed_batch_without_its_offsets_is_refused(state, tmp_path):
     check_logs(state)
     shutil.rmtree(query / "offsets")
     with pytest.raises(CommandError, match="/offsets/9 does not exist"), spark_errors():
+        check_logs(state)
+
+
+def test_missing_log_of_the_input_files_is_refused(state, tmp_path):
+    """Spark would read all files again."""
+    query = tmp_path / "state" / MESSAGES
+    (query / "sources" / "0").mkdir(parents=True)
+    write_log(query, "offsets", 7, 'v1\n{"batchTimestampMs":1}\n{"logOffset":4}')
+    for name in ("4", "4.compact"):
+        (query / "sources" / "0" / name).touch()
+        check_logs(state)
+        (query / "sources" / "0" / name).unlink()
+        with pytest.raises(
+            CheckpointBrokenError, match="^the checkpoint is incomplete .*/sources/0/4 does not exist\nrest"
+        ):
+            check_logs(state)
+    for offset in ("-", '{"t":{"0":5}}'):
+        write_log(query, "offsets", 7, f'v1\n{{"batchTimestampMs":1}}\n{offset}')
         check_logs(state)
 
 

@@ -17,7 +17,7 @@ from hwheel.cli.main import main
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.delivery import STARTS, Delivery, QueryRun
 from hwheel.spark.deliver.directory import Directory
-from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE
+from hwheel.spark.deliver.failures import WORKER_KILLED, WORKER_LATE, WORKERS_KILLED
 from hwheel.spark.deliver.pending import EDGES_MS, LATER, histogram, matching_rows, rows_held
 from hwheel.spark.deliver.settings import DeliverySettings, Places
 from hwheel.spark.deliver.sink import BatchNotWrittenError, DirectorySink
@@ -93,7 +93,29 @@ def test_parquet_delivery_and_its_counts(spark, deliveries, tmp_path, capsys):
     assert out.columns == ["id", "key", "due", "payload"]
     assert sorted(row.id for row in out.collect()) == [f"m{i}" for i in range(10)]
     assert [row.reason for row in spark.read.parquet(str(tmp_path / "dead")).collect()] == ["id is null"]
-    assert delivery.sink.lag_ms > 0
+    assert delivery.sink.late_arrivals == 10 and delivery.sink.lag_ms is None
+
+
+def test_lateness_of_delivery_leaves_out_messages_that_arrive_late(deliveries, tmp_path):
+    """One message that is due in 1970 says nothing about the job."""
+    put_lines(tmp_path / "in", "a.json", {"id": "in 1970", "due": 1})
+    delivery = deliveries.start()
+    deliveries.tend(delivery, lambda: delivery.sink.rows == 1)
+    assert (delivery.sink.late_arrivals, delivery.sink.lag_ms) == (1, None)
+    for attempt in range(100):  # until the message arrives before it is due
+        due_ms = int(time.time() * 1000) + 3000 * (attempt + 1)
+        put_lines(
+            tmp_path / "in",
+            f"b{attempt}.json",
+            {"id": f"held{attempt}", "due": due_ms},
+            {"id": "x", "due": 1 + attempt},
+        )
+        rows = delivery.sink.rows
+        deliveries.tend(delivery, lambda rows=rows: delivery.sink.rows == rows + 2)
+        if delivery.sink.lag_ms is not None:
+            break
+    assert delivery.sink.late_arrivals == delivery.sink.rows - 1
+    assert 0 <= delivery.sink.lag_ms <= time.time() * 1000 - due_ms
 
 
 def test_malformed_lines_become_dead_letters(deliveries, files_of_100_rows, tmp_path):
@@ -258,7 +280,7 @@ def test_output_of_another_checkpoint_is_refused(deliveries, tmp_path):
     assert ids_in(tmp_path / "out") == ["a", "b"]
 
 
-@pytest.mark.parametrize("reason", [WORKER_LATE, WORKER_KILLED])
+@pytest.mark.parametrize("reason", [WORKER_LATE, WORKER_KILLED, WORKERS_KILLED])
 def test_query_is_restarted_after_a_lost_worker_up_to_a_limit(reason):
     def query(error):
         return SimpleNamespace(isActive=error is None, exception=lambda: error)

@@ -4,6 +4,9 @@ import bz2
 import gzip
 import json
 import os
+import time
+
+import pytest
 
 from deliveries import file_letters, ids_in, json_rows, put_lines
 from hwheel.spark.deliver.checkpoint import MESSAGES
@@ -88,6 +91,51 @@ def test_files_are_archived_after_both_queries_have_read_them(deliveries, tmp_pa
 
     deliveries.run(lambda _: names_in(source) == ["cut.json.gz"], **DELETE, **OFTEN)
     assert ids_in(tmp_path / "out") == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("archive", [None, "archive"])
+def test_second_file_of_a_name_is_reported(deliveries, tmp_path, archive):
+    """Spark reads a name once."""
+    clean = DELETE if archive is None else {"clean_source": "archive", "archive": str(tmp_path / archive)}
+    source = tmp_path / "in"
+    put_lines(source, "day.json", message("first"))
+    delivery = deliveries.start(**clean, **OFTEN)
+    for number in (1, 2):
+        deliveries.tend(delivery, lambda: names_in(source) == [])
+        put_lines(source, "day.json", message(f"again{number}"))
+        deliveries.tend(delivery, lambda number=number: len(file_letters_of(tmp_path / "dead", "day.json")) == number)
+        (source / "day.json").unlink()
+    delivery.stop()
+    assert sum("day.json is not read: a file of this name was read before" in one for one in delivery.notices) == 2
+    put_lines(source, "day.json", message("after a restart"))
+    delivery = deliveries.start(**clean, **OFTEN)
+    deliveries.tend(delivery, lambda: len(file_letters_of(tmp_path / "dead", "day.json")) == 3)
+    delivery.stop()
+    put_lines(source, "day.json")
+    (source / "day.json").unlink()
+    put_lines(source, "another.json", message("again"))
+    deliveries.run(lambda _: ids_in(tmp_path / "out") == ["again", "first"], **clean, **OFTEN)
+
+
+def test_file_from_the_future_hides_no_later_file(deliveries, tmp_path):
+    source, settings = tmp_path / "in", {**DELETE, **OFTEN, "forget_files": "1 hour"}
+    put_lines(source, "future.json", message("future"))
+    in_ten_days = time.time() + 864_000
+    os.utime(source / "future.json", (in_ten_days, in_ten_days))
+    delivery = deliveries.start(**settings)
+    deliveries.tend(delivery, lambda: names_in(source) == [])
+    put_lines(source, "now.json", message("now"))
+    deliveries.tend(delivery, lambda: ids_in(tmp_path / "out") == ["future", "now"])
+    deliveries.tend(delivery, lambda: names_in(source) == [])
+    delivery.stop()
+    (notice,) = delivery.notices
+    assert "which is in the future\nfiles that are older are read nevertheless" in notice
+    put_lines(source, "restarted.json", message("restarted"))
+    deliveries.run(lambda _: ids_in(tmp_path / "out") == ["future", "now", "restarted"], **settings)
+
+
+def file_letters_of(dead, name):
+    return [row for row in json_rows(dead) if row["file"].endswith(f"/{name}")]
 
 
 def write_log(query, batch, offset, files):

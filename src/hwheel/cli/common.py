@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -139,6 +140,17 @@ def whole_number(minimum: int, maximum: int = INT64_MAX) -> Callable[[str], int]
         return value
 
     return parse
+
+
+def size(text: str) -> int:
+    """Parse a size such as "1MB", "500 kB", or a number of bytes."""
+    parts = re.fullmatch(r"\s*(\d+)\s*([kMG]?)B?\s*", text, re.ASCII | re.IGNORECASE)
+    if parts is None:
+        raise argparse.ArgumentTypeError(f'must be a size like "1MB" or "500kB", not {text!r}')
+    value = int(parts[1]) * 1000 ** " kmg".index(parts[2].lower() or " ")
+    if not 100 <= value <= 1_000_000_000:
+        raise argparse.ArgumentTypeError(f"must be from 100B to 1GB, not {text!r}")
+    return value
 
 
 def number(text: str) -> float:

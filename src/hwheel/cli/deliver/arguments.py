@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_spark_options, settings_of, whole_number
+from hwheel.cli.common import MAX_WHEEL_SIZE, CommandError, add_spark_options, settings_of, size, whole_number
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def add_places(add: Callable[..., object]) -> None:
     text = "interval between reads of malformed rows, which delay due messages (default: %(default)s)"
     add("--dead-letters-every", metavar="TIME", default="5 seconds", help=text)
     add("--trigger", metavar="TIME", default="1 second", help="interval between batches (default: %(default)s)")
+    text = "larger messages are dead letters (default: %(default)s, which fits the default limits of Kafka)"
+    add("--largest-message", metavar="SIZE", type=size, default="1MB", help=text)
     add("--files-a-batch", metavar="N", type=whole_number(1), help="maximum number of files in a batch")
 
 

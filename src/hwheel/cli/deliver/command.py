@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hwheel.spark.deliver.topic import KafkaOptions
 
 JAVA_FIRST_S = 2.0
+STOPPED_EARLY = "stopped before the start"
 
 
 def add_to(commands: Any) -> None:
@@ -46,10 +47,16 @@ def run(options: argparse.Namespace) -> int:
 
         check_durations(options)
         places, kafka = places_of(options), kafka_of(options)
-        spark = make_session(options.master, session_conf(places, conf), quiet=not options.verbose)
+        try:
+            spark = make_session(options.master, session_conf(places, conf), quiet=not options.verbose)
+        except Exception:
+            if stop.wait(JAVA_FIRST_S):  # a signal to the whole process group stops Java, too
+                say(STOPPED_EARLY)
+                return 0
+            raise
         try:
             if stop.is_set():
-                say("stopped before the start")
+                say(STOPPED_EARLY)
                 return 0
             check_exist(places, spark, kafka)
             return deliver(spark, options, places, kafka, partial(watch_with_metrics, server, stop, options.verbose))
@@ -68,13 +75,14 @@ def deliver(
     from hwheel.spark.deliver.checkpoint import check_logs, only_job
     from hwheel.spark.deliver.delivery import start_delivery
     from hwheel.spark.deliver.directory import Directory
-    from hwheel.spark.deliver.kept_input import kept_input
+    from hwheel.spark.deliver.kept_input import keep_limit, kept_input
 
     checkpoint = Directory(spark, places.checkpoint)
     with only_job(checkpoint):
         check_logs(checkpoint)
         wheel = wheel_options(checkpoint, options, source_kind(places, kafka))
         source, format = kept_input(checkpoint, places.source, options.format, options.moved_from)
+        keep_limit(checkpoint, options.largest_message)
         places = replace(places, source=source)
         delivery = start_delivery(spark, delivery_settings(options, places, wheel, kafka, format))
         try:
@@ -111,6 +119,7 @@ def delivery_settings(
         files_a_batch=options.files_a_batch,
         clean_source=options.clean_source,
         forget_files=options.forget_files,
+        largest_message=options.largest_message,
     )
 
 
@@ -146,9 +155,9 @@ def watch_with_metrics(
 
 def watch(delivery: "Delivery", stop: threading.Event, counts: Counts, verbose: bool = False) -> int:
     """Tend a delivery and show its counts until a signal or a failure. Return the exit status."""
-    from py4j.protocol import Py4JNetworkError
+    from py4j.protocol import Py4JError, Py4JJavaError
 
-    from hwheel.spark.deliver.failures import GO_ON
+    from hwheel.spark.deliver.failures import GO_ON, JAVA_ENDED
 
     say("running; Ctrl-C stops it")
     progress = Progress(counts)
@@ -156,15 +165,19 @@ def watch(delivery: "Delivery", stop: threading.Event, counts: Counts, verbose: 
     while not stop.wait(0.2):
         try:
             failure = delivery.tend()
-        except (Py4JNetworkError, ConnectionError):
+        except (Py4JError, ConnectionError) as error:
+            if isinstance(error, Py4JJavaError):  # Java has answered
+                raise
             if stop.wait(JAVA_FIRST_S):  # a signal to the whole process group may stop Java first
                 break
-            say(f"Java, on which Spark runs, has ended: it was killed or ran out of memory\n{GO_ON}")
+            say(f"{JAVA_ENDED}\n{GO_ON}")
             return 1
         for notice in delivery.notices[said:]:
             say(notice)
         said = len(delivery.notices)
         if failure is not None:
+            if stop.wait(JAVA_FIRST_S):  # the signal is the reason of the failure
+                break
             if verbose:
                 print(failure.details, file=sys.stderr)
             say(str(failure))

@@ -62,8 +62,13 @@ class Counts:
 
     @property
     def lag_ms(self) -> int | None:
-        """The lag of the message with the earliest due time in the last batch with messages."""
+        """The lag of the earliest message that was held in time, in the last batch with such messages."""
         return self.delivery.sink.lag_ms
+
+    @property
+    def late_arrivals(self) -> int:
+        """Delivered messages that arrived after their due time, so that no job could deliver them on time."""
+        return self.delivery.sink.late_arrivals
 
     def look(self) -> None:
         """Update the counts if LOOK_EVERY_S has passed. Spark keeps reports of the last 100 batches."""
@@ -135,6 +140,8 @@ class Progress:
             "pending ?" if counts.pending is None else f"pending {counts.pending:,}",
             "lag ?" if counts.lag_ms is None else f"lag {counts.lag_ms / 1000:.1f} s",
         ]
+        if counts.late_arrivals:
+            parts.append(f"arrived late {counts.late_arrivals:,}")
         if counts.dead_letters:
             parts.append(f"malformed {counts.dead_letters:,}")
         return "  ".join(parts)

@@ -27,6 +27,7 @@ class DeliveryCollector(Collector):
         for name, description, value in (
             ("in", "Input rows: messages, duplicates, cancels, and malformed rows.", counts.rows_in),
             ("out", "Delivered messages.", counts.rows_out),
+            ("late_arrivals", "Delivered messages that arrived after their due time.", counts.late_arrivals),
             ("dead_letters", "Dead letters: malformed rows and unreadable files.",
              counts.dead_letters),
         ):  # fmt: skip
@@ -34,7 +35,7 @@ class DeliveryCollector(Collector):
         for name, description, known in (
             ("pending", "Pending rows: messages, and duplicates and cancels that have not met their message yet.",
              counts.pending),
-            ("lag_seconds", "Lag of the message with the earliest due time in the last batch with messages.",
+            ("lag_seconds", "Lag of the earliest message in the last batch, without messages that arrived late.",
              None if counts.lag_ms is None else counts.lag_ms / 1000),
             ("last_batch_timestamp_seconds", "Time at which the last batch completed, in epoch seconds.",
              counts.last_batch_at_s),

@@ -5,6 +5,7 @@ Spark logs a batch twice: before it runs (offsets), and when it has completed (c
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,6 +42,14 @@ def last_batch(query: Directory, log: str) -> int:
     return max((int(name) for name in query.names(log) if name.isdecimal()), default=-1)
 
 
+def batch_time_ms(query: Directory, batch: int) -> int | None:
+    """Return the time of a batch that has begun, in epoch milliseconds, or None if it is not logged."""
+    if batch < 0 or not query.exists(f"offsets/{batch}"):
+        return None
+    found = re.search(r'"batchTimestampMs":(\d+)', query.read(f"offsets/{batch}"))
+    return int(found[1]) if found else None
+
+
 def begin_next_batch(query: Directory) -> bool:
     """Log the start of the next batch, so that a query whose input is idle delivers due messages after a start.
 
@@ -69,12 +78,25 @@ def begin_next_batch(query: Directory) -> bool:
 
 
 def check_logs(checkpoint: Directory) -> None:
-    """Raise CheckpointBrokenError if a batch is logged as completed, but not as begun."""
+    """Raise CheckpointBrokenError if a batch is logged as completed, but not as begun, or without its input files."""
     for query in (MESSAGES, DEAD_LETTERS):
-        done, begun = (last_batch(checkpoint.child_directory(query), log) for log in ("commits", "offsets"))
-        if done > begun:
-            missing = f"{checkpoint.path}/{query}/offsets/{done} does not exist"
-            raise CheckpointBrokenError(f"{BROKEN_CHECKPOINT.format(said=missing)}\n{RESTORE}")
+        directory = checkpoint.child_directory(query)
+        done, begun = (last_batch(directory, log) for log in ("commits", "offsets"))
+        missing = f"offsets/{done}" if done > begun else missing_source_log(directory, begun)
+        if missing is not None:
+            said = f"{directory.path}/{missing} does not exist"
+            raise CheckpointBrokenError(f"{BROKEN_CHECKPOINT.format(said=said)}\n{RESTORE}")
+
+
+def missing_source_log(query: Directory, batch: int) -> str | None:
+    """Return the log of the input files of a batch if it does not exist. Spark would read all files again."""
+    if batch < 0:
+        return None
+    found = re.search(r'\n\{"logOffset":(\d+)\}\s*$', query.read(f"offsets/{batch}"))
+    if found is None:  # a topic, or no file yet
+        return None
+    name = f"sources/0/{found[1]}"
+    return None if query.exists(name) or query.exists(f"{name}.compact") else name
 
 
 # --- one job for each checkpoint --------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The job of `hwheel deliver`: two queries over one input, one for messages and one for dead letters."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,8 +14,8 @@ from pyspark.sql.types import StructType
 
 from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_batch, check_and_store_outputs
 from hwheel.spark.deliver.directory import Directory, steps_of
-from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, Failure, failure_of
-from hwheel.spark.deliver.input_files import IgnoredNames, SourceCleaner, SourceLog, check_removed
+from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, WORKERS_KILLED, Failure, failure_of
+from hwheel.spark.deliver.input_files import IN_FUTURE, IgnoredNames, SourceCleaner, SourceLog, check_removed, utc
 from hwheel.spark.deliver.owner import check_output
 from hwheel.spark.deliver.parquet_due import FAST_READER
 from hwheel.spark.deliver.settings import DeliverySettings
@@ -36,6 +37,7 @@ from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_inpu
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
 OPTIONS = {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"}
 STARTS = 10
+FUTURE_MS = 60_000  # clocks differ
 SECONDS = (
     "messages were delivered at once because their due times, read as milliseconds, are in 1970: they seem "
     "to be seconds\nsend milliseconds, or use --due-unit s with a new checkpoint and output"
@@ -88,10 +90,11 @@ class FileLetters:
     def schema(self) -> StructType:
         return self.frames.dead_letters().schema  # costly: the frame names all files that are left out
 
-    def send(self, file: str, reason: str) -> None:
+    def send(self, file: str, reason: str, changed_ms: int | None = None) -> None:
+        """Write a dead letter, once for each file, or for each modification time if one is given."""
         letter = dict.fromkeys(self.schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
         rows = self.frames.source.spark.createDataFrame([tuple(letter.values())], self.schema)
-        self.sink.add(rows, letter_name(file))
+        self.sink.add(rows, letter_name(file if changed_ms is None else f"{file} {changed_ms}"))
         self.sink.rows += 1
 
 
@@ -130,9 +133,8 @@ class QueryRun:
         takes more than Spark's limit of ten seconds to start; and a killed Python worker, because on a single machine
         Spark does not retry its task.
         """
-        is_temporary = (
-            failure.file or failure.is_plan or WORKER_LATE in failure.details or WORKER_KILLED in failure.details
-        )
+        of_workers = any(text in failure.details for text in (WORKER_LATE, WORKER_KILLED, WORKERS_KILLED))
+        is_temporary = failure.file or failure.is_plan or of_workers
         starts = self.starts + 1 if self.batches_at_start == self.sink.batches else 1
         if not is_temporary or starts > STARTS:
             return False
@@ -211,7 +213,22 @@ class Delivery:
             self.notify(SECONDS)
         for notice in self.input.notices() if self.input else ():
             self.notify(notice)
+        self.read_older_files()
         return None
+
+    def read_older_files(self) -> None:
+        """Restart the queries if a file from the future makes Spark ignore the files that follow."""
+        cleaner = self.input.cleaner if self.input else None
+        if cleaner is None or cleaner.forget_ms is None or self.leaving_out is None:
+            return
+        source = self.leaving_out.source
+        if cleaner.ahead_ms() <= source.ahead_ms + FUTURE_MS:
+            return
+        source.ahead_ms = cleaner.ahead_ms()
+        self.notify(IN_FUTURE.format(time=utc(cleaner.logs[0].newest_ms)))
+        for run in (self.message_run, self.letter_run):
+            run.query.stop()
+            run.restart()
 
     def recovered(self, run: QueryRun, failure: Failure) -> bool:
         """Restart a query that has ended, or continue the search for the files at fault. Return False to give up."""
@@ -280,10 +297,15 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
     frames = Frames(source, left_out)
     queries = {name: checkpoint.child_directory(name) for name in (MESSAGES, DEAD_LETTERS)}
     letter_sink = sink_at(spark, places.dead_letters, settings, dead_records, queries[DEAD_LETTERS], one_file=True)
-    leaving_out = LeavingOut(source, left_out, queries, FileLetters(frames, letter_sink).send)
+    letters = FileLetters(frames, letter_sink)
+    leaving_out = LeavingOut(source, left_out, queries, letters.send)
+    if directory is not None and settings.forget_files is not None:
+        source.ahead_ms = ahead_of_now_ms(queries[MESSAGES], directory)
     watch = None
     if directory is not None:
         watch = input_watch(settings, directory, leaving_out, letters_every_s)
+        if watch.cleaner is not None:
+            watch.cleaner.send_letter = letters.send
     return Delivery(
         message_run(frames, queries[MESSAGES]),
         letter_run(frames, queries[DEAD_LETTERS], letter_sink),
@@ -291,6 +313,12 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
         watch,
         settings.wheel.due_unit,
     )
+
+
+def ahead_of_now_ms(query: Directory, directory: Directory) -> int:
+    """Return how far the newest file that a query has read is dated in the future."""
+    newest_ms = max((entry.changed_ms for entry in SourceLog(query, steps_of(directory.url)).newly_done()), default=0)
+    return max(0, newest_ms - int(time.time() * 1000))
 
 
 def check_times(checkpoint: Directory, outputs: dict[str, str], directory: Directory | None) -> None:
@@ -367,9 +395,12 @@ def sink_at(
             reads which malformed rows.
     """
     if is_topic(place):
-        return TopicSink(topic=Topic.of(place), options=settings.kafka, records=records)
-    Directory(spark, place).make()
-    return DirectorySink(place, settings.format, one_file, query)
+        sink: Sink = TopicSink(topic=Topic.of(place), options=settings.kafka, records=records)
+    else:
+        Directory(spark, place).make()
+        sink = DirectorySink(place, settings.format, one_file)
+    sink.query, sink.tick_ms = query, duration_ms(settings.wheel.tick, "tick")
+    return sink
 
 
 def input_watch(

@@ -13,7 +13,9 @@ from hwheel_core import HwheelError
 MAX_LINE_LENGTH = 400
 WORKER_LATE = "Python worker failed to connect back"
 WORKER_KILLED = "Python worker exited unexpectedly"
+WORKERS_KILLED = "pyspark.daemon's stdout"  # the process that starts the workers was killed
 GO_ON = "start again to continue, nothing is lost; --verbose shows all messages of Spark"
+JAVA_ENDED = "Java, on which Spark runs, has ended: it was killed or ran out of memory"
 OTHER_JOB = "another job runs on this checkpoint"
 ONE_JOB = "stop one of them; its messages are safe"
 BROKEN_CHECKPOINT = "the checkpoint is incomplete or cannot be read: {said}"
@@ -39,6 +41,17 @@ KNOWN_FAILURES = [
         "--files-a-batch or --offsets-a-batch makes batches smaller",
     ),
     (
+        # Py4J names no exception of Java, because no answer came.
+        r"\AAn error occurred while calling [\w.]+\Z|Answer from Java side is empty",
+        JAVA_ENDED,
+        GO_ON,
+    ),
+    (
+        r"SparkContext was shut ?down|SparkContext has been shutdown|stopped SparkContext|Shutdown in progress",
+        "Spark was stopped, for example by a signal",
+        GO_ON,
+    ),
+    (
         r"KAFKA_DATA_LOSS|OffsetOutOfRange|Some data may have been lost",
         "the topic no longer has the next records: its retention ended before they were read, or it was created again",
         "--skip-lost-offsets continues with the records that exist",
@@ -49,7 +62,7 @@ KNOWN_FAILURES = [
         "raise the limits: --kafka-conf max.request.size=BYTES, and max.message.bytes of the topic",
     ),
     (
-        WORKER_KILLED,
+        f"{WORKER_KILLED}|{WORKERS_KILLED}",
         "a Python worker of Spark was killed or ran out of memory",
         "start again, nothing is lost; --files-a-batch or --offsets-a-batch makes batches smaller",
     ),

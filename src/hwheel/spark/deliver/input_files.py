@@ -42,14 +42,19 @@ class SourceLog:
     through: int = -1  # the offset up to which newly_done() has read
     newest_ms: int = 0  # the latest modification time of these files
 
-    def more(self, present: Mapping[str, int]) -> dict[str, int]:
+    def more(self, present: Mapping[str, int], read: dict[str, int] | None = None) -> dict[str, int]:
         """Return the newly completed files that are still present, by name, with modification times.
 
         A file with another modification time is a new file, which no query has read.
+
+        Args:
+            read: Gets all newly completed files.
         """
         found = {}
         for entry in self.newly_done():
             self.newest_ms = max(self.newest_ms, entry.changed_ms)
+            if read is not None:
+                read[entry.name] = entry.changed_ms
             if present.get(entry.name) == entry.changed_ms:
                 found[entry.name] = entry.changed_ms
         return found
@@ -112,10 +117,19 @@ class SourceLog:
 
 # --- cleanup ----------------------------------------------------------------------------------------------------------
 
+USED_NAME = "a file of its name was read before"
 NOT_CLEANED = "input files cannot be removed: {reason}\nno message is lost; the files only take up space"
 IN_ARCHIVE = (
     "{name} exists in the archive already, so it stays in the input\n"
     "do not reuse names: Spark reads a second file of the same name only if the first one was removed before"
+)
+IN_FUTURE = (
+    "a file in the input is dated {time}, which is in the future\n"
+    "files that are older are read nevertheless; correct the clock of the sender"
+)
+NAME_AGAIN = (
+    "{name} is not read: a file of this name was read before, and this one is of {time}\n"
+    "move it in under another name; the dead letters have its name"
 )
 TOO_OLD = (
     "{name} is not read: it is older than the newest file by more than --forget-files\n"
@@ -135,6 +149,7 @@ class SourceCleaner:
         archive: Where files are moved. None: files are deleted.
         queries: The checkpoints of the queries.
         keep: Returns the names of files that must stay.
+        send_letter: Writes a dead letter for the URL of a file, a reason, and the modification time.
         forget_ms: How much older than the newest file a file may be before Spark ignores it. None: without limit.
     """
 
@@ -144,9 +159,13 @@ class SourceCleaner:
     keep: Callable[[], Collection[str]]
     every_s: float
     forget_ms: int | None = None
+    send_letter: Callable[[str, str, int], None] = lambda file, reason, changed_ms: None
     next_look_s: float = 0.0
     done: list[dict[str, int]] = field(default_factory=list)  # the files that each query has completed
     marked: int = -1  # the last offset that mark() has stored
+    read: dict[str, int] = field(default_factory=dict)  # the modification times of all files that were read
+    again: dict[str, int] = field(default_factory=dict)  # the files with a used name that were found the last time
+    reported: dict[str, int] = field(default_factory=dict)  # those that were reported
     too_old: set[str] = field(default_factory=set)  # the files that were too old the last time
 
     def __post_init__(self) -> None:
@@ -174,7 +193,7 @@ class SourceCleaner:
         present = self.source.changed_ms()
         for number, log in enumerate(self.logs):
             still_present = {name: ms for name, ms in self.done[number].items() if present.get(name) == ms}
-            self.done[number] = still_present | log.more(present)
+            self.done[number] = still_present | log.more(present, self.read if number == 0 else None)
         names = sorted(set.intersection(*map(set, self.done)) - {*self.keep()})
         if names:
             self.mark()
@@ -183,8 +202,31 @@ class SourceCleaner:
                 self.source.delete(name)
             elif not self.source.move_to(name, self.archive):
                 yield IN_ARCHIVE.format(name=name)
+        yield from self.report_names_again(present)
         if self.forget_ms is not None:
-            yield from self.report_too_old(present, self.logs[0].newest_ms - self.forget_ms)
+            yield from self.report_too_old(present, self.newest_ms() - self.forget_ms)
+
+    def newest_ms(self) -> int:
+        """Return the modification time of the newest file that was read, or now if it is in the future."""
+        return min(self.logs[0].newest_ms, int(time.time() * 1000))
+
+    def ahead_ms(self) -> int:
+        """Return how far the newest file that was read is dated in the future."""
+        return self.logs[0].newest_ms - self.newest_ms()
+
+    def report_names_again(self, present: Mapping[str, int]) -> Iterator[str]:
+        """Yield notices about files that Spark does not read, because it has read another file of the name."""
+        if self.forget_ms is not None:  # Spark forgets older names, and reads the next file
+            oldest_ms = self.newest_ms() - self.forget_ms
+            self.read = {name: ms for name, ms in self.read.items() if ms >= oldest_ms}
+        again = {name: ms for name, ms in present.items() if self.read.get(name, ms) != ms}
+        for name, ms in sorted(again.items()):
+            # A file that is found once may still be changing.
+            if self.again.get(name) == ms != self.reported.get(name):
+                self.send_letter(self.source.child_url(name), USED_NAME, ms)
+                self.reported[name] = ms
+                yield NAME_AGAIN.format(name=name, time=utc(ms))
+        self.again = again
 
     def report_too_old(self, present: Mapping[str, int], oldest_ms: int) -> Iterator[str]:
         """Yield notices about files that Spark ignores because they are too old."""
@@ -214,6 +256,10 @@ def check_removed(source: Directory, queries: list[Directory]) -> None:
             "put the newer checkpoint back; or move the files that were removed since that copy back into the input, "
             f"from --archive or from where they came, and delete {source.path}/{mark}"
         )
+
+
+def utc(ms: int) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(ms // 1000))
 
 
 # --- names that Java cannot read --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 from urllib.parse import unquote
 
-from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES
+from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, last_batch
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.settings import BEGUN, CheckpointOptionsError, check_same
 from hwheel.spark.deliver.topic import Topic, is_topic
@@ -18,6 +18,7 @@ from hwheel.spark.deliver.trial_reading import as_in_logs
 from hwheel.spark.deliver.unreadable_files import UnreadableFiles
 
 INPUT = "hwheel-input.json"
+LIMIT = "hwheel-largest-message"
 DEFAULT_FORMAT = "json"
 
 
@@ -50,6 +51,26 @@ def kept_input(
         checkpoint.make()
         checkpoint.write(INPUT, json.dumps({"from": place, "format": format}))
     return place, format
+
+
+def keep_limit(checkpoint: Directory, largest: int) -> None:
+    """Store the limit of --largest-message.
+
+    Raises:
+        CheckpointOptionsError: A batch was interrupted with another limit. Its repetition must have the same messages.
+    """
+    stored = int(checkpoint.read(LIMIT)) if checkpoint.exists(LIMIT) else None
+    queries = [checkpoint.child_directory(name) for name in (MESSAGES, DEAD_LETTERS)]
+    if stored not in (None, largest) and any(
+        last_batch(one, "offsets") > last_batch(one, "commits") for one in queries
+    ):
+        raise CheckpointOptionsError(
+            f"a batch was interrupted with --largest-message {stored}, not {largest}\n"
+            "use that limit until a batch completes, then stop and change it"
+        )
+    if stored != largest:
+        checkpoint.make()
+        checkpoint.write(LIMIT, str(largest))
 
 
 def stored_input(checkpoint: Directory) -> tuple[str, str] | None:

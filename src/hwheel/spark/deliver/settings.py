@@ -16,6 +16,7 @@ OPTIONS_FILE = "hwheel.json"
 VERSION = 2  # of OPTIONS_FILE
 DURATIONS = ("tick", "dedup")
 LONGEST_MS = 10**15
+LARGEST_MESSAGE = 1_000_000  # with its key and headers, a record of this size fits the default limits of Kafka
 SOURCE_KINDS = ("files", "a topic with JSON", "a topic with headers")
 UNITS_MS = {"ms": 1, "s": 1000}  # of due times
 BEGUN = "messages/offsets"  # exists once the query has begun, so that its state depends on the options
@@ -130,8 +131,9 @@ class DeliverySettings:
         dead_letters_every: The interval between batches of dead letters. Each reads all rows since the last one.
         files_a_batch: The maximum number of new files in a batch.
         clean_source: What to do with input files that both queries have read: "archive", "delete", or None.
+        largest_message: The maximum size of a message in bytes.
         forget_files: How much older than the newest file an input file may be. Spark ignores older files, and forgets
-            their names. Default: 100 years, because Spark's own default of a week would ignore old files.
+            their names. Default: 100,000 years, because Spark's own default of a week would ignore old files.
     """
 
     places: Places
@@ -143,6 +145,7 @@ class DeliverySettings:
     files_a_batch: int | None = None
     clean_source: str | None = None
     forget_files: str | None = None
+    largest_message: int = LARGEST_MESSAGE
 
     @property
     def file_format(self) -> str:

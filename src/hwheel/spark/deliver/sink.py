@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from hwheel.spark.deliver.checkpoint import batch_time_ms
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import Failure, failure_of
 from hwheel.spark.deliver.owner import OWNER, Owner, owner_of, store_owner, store_published
@@ -34,10 +35,14 @@ class Sink(ABC):
 
     rows: int = 0
     batches: int = 0
-    lag_ms: int | None = None  # of the message with the earliest due time in the last batch with messages
+    lag_ms: int | None = None  # of the earliest message that was held in time, in the last batch with such messages
+    late_arrivals: int = 0  # messages that arrived after a batch that would have delivered them
     like_seconds: int = 0  # messages whose due time seems to be in seconds
     failure: Failure | None = None  # of the last batch, if it was not written
     check_input: Callable[[DataFrame, int], None] = lambda batch, batch_id: None  # called before a batch is read
+    query: Directory | None = None  # the checkpoint of the query
+    tick_ms: int = 1000
+    clock_ms: int | None = None  # the time of the last batch
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
@@ -53,9 +58,11 @@ class Sink(ABC):
 
     def write_and_count(self, batch: DataFrame, batch_id: int) -> None:
         observed = Observation()
+        settled_ms = self.settled_until_ms(batch_id)
         counts = [
             F.count(F.lit(1)).alias("rows"),
-            F.min("due").alias("first_due"),
+            F.min(F.when(F.col("due") > settled_ms, F.col("due"))).alias("first_due"),
+            F.count_if(F.col("due") <= settled_ms).alias("late_arrivals"),
             F.count_if(F.col("due").between(*LIKE_SECONDS)).alias("like_seconds"),
         ]
         self.write(batch.observe(observed, *counts), batch_id)
@@ -64,7 +71,21 @@ class Sink(ABC):
         if found["rows"]:
             self.rows += found["rows"]
             self.like_seconds += found["like_seconds"]
-            self.lag_ms = int(time.time() * 1000) - (found["first_due"] or 0)
+            self.late_arrivals += found["late_arrivals"]
+            if found["first_due"] is not None:
+                self.lag_ms = int(time.time() * 1000) - found["first_due"]
+
+    def settled_until_ms(self, batch_id: int) -> int:
+        """Return the time until which earlier batches have delivered all messages that had arrived.
+
+        Before the first batch of a checkpoint, no message was on time.
+        """
+        begun_ms = int(time.time() * 1000)
+        if self.query is not None:
+            begun_ms = batch_time_ms(self.query, batch_id) or begun_ms
+            self.clock_ms = self.clock_ms or batch_time_ms(self.query, batch_id - 1)
+        before_ms, self.clock_ms = self.clock_ms or begun_ms, begun_ms
+        return before_ms - before_ms % self.tick_ms
 
     @abstractmethod
     def add(self, rows: DataFrame, name: str) -> None:
@@ -106,8 +127,9 @@ class DirectorySink(Sink):
     So the sink stores the id of its query, which Spark keeps in the checkpoint, in the directory. It also stores the
     number of a batch before it publishes its first file, so that existing files of a higher number are noticed.
 
+    The checkpoint of the query gets the number of the last batch with messages.
+
     Args:
-        query: The checkpoint of the query, which gets the number of the last batch with messages.
         one_file: Write each batch as one file, whatever spark.sql.files.maxRecordsPerFile says. Required where a
             repeated batch may divide its rows among tasks differently.
     """
@@ -115,7 +137,6 @@ class DirectorySink(Sink):
     path: str
     format: str
     one_file: bool = False
-    query: Directory | None = None
     claimed: bool = False
 
     def write(self, batch: DataFrame, batch_id: int) -> None:

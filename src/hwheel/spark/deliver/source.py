@@ -20,23 +20,34 @@ from hwheel.spark.durations import duration_ms
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 UNREADABLE = "unreadable"  # the reason why a row is malformed, or null if its columns decide
 LINE = "line"  # the JSON of a malformed row
+BYTES = "bytes"  # the size of a message that is too large, or null
+EXCERPT = "excerpt"  # its first characters
+TOO_LARGE = "larger than --largest-message: {} bytes"
 FILE = "file"  # the input file of a row
 PLACE_IN_TOPIC = ("topic", "partition", "offset")
 OWN_HEADERS = ("id", "due", "cancel", "topic")  # the output writes its own, or drops them
 REPLACE = "replace"  # a column, field, or header, with by_id
 HEADERS_TYPE = "array<struct<key string, value binary>>"
 RECORD = "record"  # the whole record, for a topic of dead letters
-UNLIMITED_AGE = "36500d"
+UNLIMITED_AGE = "36500000d"  # beyond the date of any file
 BLANK = " \t\r"  # a line of only these characters is ignored
+GROWTH = 6  # a control character in a string of JSON becomes six characters
+CONSUMER = {"isolation.level": "read_committed"}  # records of aborted transactions are no messages
 TAKE_FOR_PATTERNS = "__globPaths__"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Source:
-    """The input of a delivery. ``messages()`` and ``all_rows()`` return the same rows, for one query each."""
+    """The input of a delivery. ``messages()`` and ``all_rows()`` return the same rows, for one query each.
+
+    Args:
+        ahead_ms: How far the newest file that was read is dated in the future. With --forget-files, Spark would ignore
+            later files, which are older.
+    """
 
     spark: SparkSession
     settings: DeliverySettings
+    ahead_ms: int = 0
 
     @property
     def place(self) -> str:
@@ -69,13 +80,26 @@ class Source:
 
     def rows(self, without: Collection[str], beside: list[str], any_due: bool) -> DataFrame:
         unit_ms = UNITS_MS[self.settings.wheel.due_unit]
-        if any_due:
+        if any_due:  # the row reader has other columns
             rows = self.of_files(without, [FILE], stored_schema(self.schema))
             fields = [StructField("due", LongType()) if one.name == "due" else one for one in rows.schema.fields]
-            rows = rows.mapInArrow(DueInMs(unit_ms), StructType(fields))
+            rows = self.fitting_record(rows.mapInArrow(DueInMs(unit_ms), StructType(fields)))
             return rows if FILE in beside else rows.drop(FILE)
         rows = self.of_records(beside) if is_topic(self.place) else self.of_files(without, beside, self.schema)
-        return rows.withColumn("due", in_ms("due", unit_ms))
+        return self.fitting_record(rows.withColumn("due", in_ms("due", unit_ms)))
+
+    @property
+    def largest(self) -> int:
+        return self.settings.largest_message
+
+    def fitting_record(self, rows: DataFrame) -> DataFrame:
+        """Refuse messages whose record in an output topic would be too large, because JSON in a string grows."""
+        if not is_topic(self.settings.places.to) or self.settings.kafka.format != "json":
+            return rows
+        value = F.octet_length(F.to_json(F.struct("id", "key", "due", "payload")))
+        size = value + size_of("id", "key")
+        is_large = (size_of("payload") * GROWTH > self.largest) & (size > self.largest)
+        return rows.withColumn(UNREADABLE, F.coalesce(UNREADABLE, F.when(is_large, too_large(size))))
 
     # --- files --------------------------------------------------------------------------------------------------------
 
@@ -90,18 +114,35 @@ class Source:
             files = files.where(~path.isin(*without))
         rest = [path.alias(FILE)] if FILE in beside else []
         if self.settings.format == "json":
-            lines = files.where(F.length(F.trim("value", F.lit(BLANK))) > 0)
-            return self.of_json(lines.select(F.col("value").cast("binary"), *rest))
+            is_large = F.octet_length("value") > self.largest
+            lines = files.where(is_large | (F.length(F.trim("value", F.lit(BLANK))) > 0))
+            return self.of_json(lines.select(*self.cut("value"), *rest))
         texts = ("id", "key", "payload")
         is_text = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(name), F.lit(True)) for name in texts))
-        unreadable = F.when(~is_text, "not UTF-8").alias(UNREADABLE)
+        size = size_of(*texts)
+        unreadable = F.when(size > self.largest, too_large(size)).when(~is_text, "not UTF-8").alias(UNREADABLE)
         names = [field.name for field in cast(StructType, StructType.fromDDL(schema))]
-        return files.select(*names, unreadable, *rest)
+        columns = [self.excerpt_of(name, size).alias(name) if name in texts else F.col(name) for name in names]
+        return files.select(*columns, unreadable, *rest)
+
+    def cut(self, name: str) -> list[Column]:
+        """Return a text as binary, or null if it is too large, and then its size and its first characters."""
+        size = F.octet_length(name)
+        is_large = size > self.largest
+        start = F.left(F.col(name).cast("string"), F.lit(MAX_SHOWN))
+        return [
+            F.when(~is_large, F.col(name).cast("binary")).alias(name),
+            F.when(is_large, size).alias(BYTES),
+            F.when(is_large, F.coalesce(F.concat(F.try_validate_utf8(start), F.lit("...")), F.lit(""))).alias(EXCERPT),
+        ]
+
+    def excerpt_of(self, name: str, size: Column) -> Column:
+        return F.when(size > self.largest, F.left(F.col(name), F.lit(MAX_SHOWN))).otherwise(F.col(name))
 
     def file_stream(self, schema: str) -> DataFrame:
         settings = self.settings
         age = settings.forget_files
-        age = UNLIMITED_AGE if age is None else f"{duration_ms(age, 'forget_files')}ms"
+        age = UNLIMITED_AGE if age is None else f"{duration_ms(age, 'forget_files') + self.ahead_ms}ms"
         reader = self.spark.readStream.option("maxFileAge", age)
         # Without this option, Spark would take a subdirectory `due=5` for a partition column that replaces the file's
         # own column. With it, Spark lists the files of subdirectories, which of_files() removes.
@@ -125,7 +166,7 @@ class Source:
         carried = [self.carried_headers().alias(HEADERS)] if self.settings.kafka.carry_headers else []
         if self.settings.kafka.format == "headers":
             return self.of_headers(records, [*map(F.col, beside), *carried])
-        found = self.of_json(records.select("value", F.col("key").alias("record_key"), *beside, *carried))
+        found = self.of_json(records.select(*self.cut("value"), F.col("key").alias("record_key"), *beside, *carried))
         return found.withColumn("key", F.coalesce("key", as_text("record_key"))).drop("record_key")
 
     def record_stream(self) -> DataFrame:
@@ -137,11 +178,13 @@ class Source:
             .option("includeHeaders", True)
             .option("startingOffsets", options.starting_offsets)
             .option("failOnDataLoss", not options.skip_lost)
-            .options(**{f"kafka.{name}": value for name, value in options.conf.items()})
+            .options(**{f"kafka.{name}": value for name, value in {**CONSUMER, **options.conf}.items()})
         )
         if options.offsets_a_batch:
             reader = reader.option("maxOffsetsPerTrigger", options.offsets_a_batch)
-        return reader.load().withColumn(RECORD, F.struct("key", "value", "headers"))
+        # A record that is too large would be too large for the topic of dead letters, too.
+        value = F.when(F.octet_length("value") <= self.largest, F.col("value")).alias("value")
+        return reader.load().withColumn(RECORD, F.struct("key", value, "headers"))
 
     def carried_headers(self) -> Column:
         own = (*OWN_HEADERS, REPLACE) if self.by_id else OWN_HEADERS
@@ -150,7 +193,9 @@ class Source:
 
     def of_headers(self, records: DataFrame, rest: list[Column]) -> DataFrame:
         """Return the messages of records whose fields are headers."""
-        unreadable = F.when(~header_is_boolean("cancel"), "cancel is neither true nor false")
+        size = size_of("key", "value")
+        unreadable = F.when(size > self.largest, too_large(size))
+        unreadable = unreadable.when(~header_is_boolean("cancel"), "cancel is neither true nor false")
         replace: list[Column] = []
         if self.by_id:
             unreadable = unreadable.when(~header_is_boolean(REPLACE), f"{REPLACE} is neither true nor false")
@@ -174,12 +219,15 @@ class Source:
         )
 
     def of_json(self, lines: DataFrame) -> DataFrame:
-        """Return the fields of lines, which are the first column, and the other columns."""
+        """Return the fields of lines, which are the columns of ``cut()``, and the other columns."""
         topics = self.settings.kafka.topics
         read = cast(StructType, StructType.fromDDL(READ_BY_ID if self.by_id else READ))
         target = [] if topics is None else [StructField(TARGET, StringType())]
         schema = StructType([*read.fields, *target, *lines.schema.fields[1:]])
-        return lines.mapInArrow(JsonLines(UNITS_MS[self.settings.wheel.due_unit], topics, self.by_id), schema)
+        found = lines.mapInArrow(JsonLines(UNITS_MS[self.settings.wheel.due_unit], topics, self.by_id), schema)
+        reason = F.when(F.col(BYTES).isNotNull(), too_large(F.col(BYTES)))
+        found = found.withColumn(UNREADABLE, F.coalesce(reason, UNREADABLE))
+        return found.withColumn(LINE, F.coalesce(EXCERPT, LINE)).drop(BYTES, EXCERPT)
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -191,6 +239,16 @@ def in_ms(name: str, unit_ms: int) -> Column:
     if unit_ms == 1:
         return due
     return F.coalesce(F.try_multiply(due, F.lit(unit_ms)), F.when(due.isNotNull(), F.lit(2**63 - 1)))
+
+
+def size_of(*names: str) -> Column:
+    """Return the number of bytes in columns."""
+    return reduce(operator.add, (F.coalesce(F.octet_length(name), F.lit(0)) for name in names))
+
+
+def too_large(size: Column) -> Column:
+    """Return the reason for a message of this size."""
+    return F.format_string(TOO_LARGE.format("%d"), size)
 
 
 def as_text(name: str) -> Column:

@@ -15,6 +15,7 @@ from hwheel.spark.deliver.parquet_due import DueTypeError, due_kind, row_reader,
 
 IN_BLOCKS = (".lz4", ".snappy")  # Hadoop's codecs take the first bytes of any such file for the length of a block
 LENGTH_BYTES = 4
+PIECE_BYTES = 1024 * 1024  # a line that exceeds the memory of Java is longer
 BZIP2_NAME = ".bz2"
 BZIP2_HEAD = 10
 BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", re.DOTALL)  # the head, then a block or the end of an empty file
@@ -99,6 +100,28 @@ def changed_ms(spark: SparkSession, file: str) -> int:
     """Return the modification time of a file."""
     files, path = opened(spark, file)
     return int(files.getFileStatus(path).getModificationTime())
+
+
+def long_line(spark: SparkSession, file: str, limit: int) -> tuple[int, int] | None:
+    """Return the position and the size in bytes of the first line above a limit, or None."""
+    files, path = opened(spark, file)
+    jvm: Any = spark._jvm
+    codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf()).getCodec(path)
+    stream = files.open(path) if codec is None else codec.createInputStream(files.open(path))
+    start = at = 0
+    try:
+        while chunk := bytes(stream.readNBytes(PIECE_BYTES)):
+            first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
+            end = at + (first if first >= 0 else len(chunk))
+            if first >= 0 and end - start > limit:
+                return start, end - start
+            start = at + last + 1 if last >= 0 else start
+            at += len(chunk)
+        return (start, at - start) if at - start > limit else None
+    except Py4JJavaError:  # Spark names the file when it reads it
+        return None
+    finally:
+        stream.close()
 
 
 # --- many files -------------------------------------------------------------------------------------------------------

@@ -23,9 +23,11 @@ from hwheel.spark.deliver.parquet_due import KINDS, PLAIN, DueTypeError, due_kin
 from hwheel.spark.deliver.source import Source
 from hwheel.spark.deliver.topic import is_topic
 from hwheel.spark.deliver.trial_reading import (
+    PIECE_BYTES,
     as_in_logs,
     changed_ms,
     due_fault,
+    long_line,
     may_read_as_nothing,
     not_in_blocks,
     opened,
@@ -36,6 +38,7 @@ from hwheel.spark.deliver.trial_reading import (
 from hwheel_core import HwheelError
 
 LIST = "unreadable-files.json"
+OUT_OF_MEMORY = re.compile("OutOfMemoryError|GC overhead limit")
 SEARCH_S = 1.0  # the duration of one step of a search
 LOOK_S = 1.0  # the duration of one step of SilentFiles
 
@@ -150,6 +153,8 @@ class LeavingOut:
         that would take hours. So when the same batch fails a second time, a trial read covers all its files.
         """
         any_found = False
+        if OUT_OF_MEMORY.search(failure.details) and self.source.settings.file_format == "text":
+            yield from self.long_lines(query)
         for file in [as_in_logs(failure.file)] if failure.file else self.suspects(query):
             if (query, file) not in self.left_out and (reason := self.leave_out(file)) is not None:
                 any_found = True
@@ -163,6 +168,23 @@ class LeavingOut:
                 return
             self.left_out.add((query, file))
             yield file, reason
+
+    def long_lines(self, query: str) -> Iterator[tuple[str, str]]:
+        """Leave out the files of the failed batch with a line that is too large; yield each with the reason."""
+        if is_topic(self.source.place):
+            return
+        limit = max(self.source.settings.largest_message, PIECE_BYTES)
+        for file in SourceLog(self.queries[query], steps_of(self.directory().url)).last_files():
+            if file in self.known or (query, file) in self.left_out:
+                continue
+            reason = self.files.reasons.get(file)  # the other query may have found the line
+            if reason is None and (found := long_line(self.source.spark, file, limit)) is not None:
+                reason = f"Java ran out of memory, and a line at byte {found[0]} has {found[1]} bytes"
+                self.send_letter(file, reason)
+                self.files.add(file, reason)
+            if reason is not None:
+                self.left_out.add((query, file))
+                yield file, reason
 
     def leave_out(self, file: str, trial: Failure | None = None) -> str | None:
         """Leave out a file and return the reason, or return None if the file itself is not at fault.

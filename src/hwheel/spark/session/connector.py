@@ -49,7 +49,9 @@ def check_connector(spark: SparkSession) -> None:
 
 def cannot_fetch(packages: str) -> str:
     """Return the error message for a Spark that does not start with packages to download."""
+    release = ".".join(pyspark.__version__.split(".")[:2])
     return (
-        f"Spark did not start, for the reason above. If it cannot download {packages}, copy the jars to this machine "
-        f"and name them with --conf {JARS}=FILE,FILE"
+        f"Spark did not start, for the reason above. If {package()} was not found, it is not published yet for this "
+        f"PySpark: install an earlier one, pip install 'pyspark<{release}'\n"
+        f"If Spark cannot download {packages}, copy the jars to this machine and name them with --conf {JARS}=FILE,FILE"
     )

@@ -24,7 +24,7 @@ cdef inline void handle_hide(LoopHandle self) noexcept:
     PyObject_GC_UnTrack(<PyObject*>self)
     PyObject_GC_UnTrack(<PyObject*>self.arguments)
     callback_untrack(self.callback_)
-    if self.context is None and type(self.callback_) is Timeout:
+    if self.context is None and isinstance(self.callback_, Timeout):
         PyObject_GC_UnTrack(<PyObject*>self.callback_)
     if PyContext_CheckExact(self.context):
         PyObject_GC_UnTrack(<PyObject*>self.context)
@@ -36,7 +36,7 @@ cdef inline void handle_show(LoopHandle self) noexcept:
         if self.arguments:
             gc_track(self.arguments)
         callback_track(self.callback_)
-        if self.context is None and type(self.callback_) is Timeout:
+        if self.context is None and isinstance(self.callback_, Timeout):
             gc_track(self.callback_)
         if PyContext_CheckExact(self.context):
             gc_track(self.context)

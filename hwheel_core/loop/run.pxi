@@ -24,7 +24,7 @@ cdef inline bint handle_call(LoopHandle handle, object run) except False:
     with cython.critical_section(handle.timers):
         callback = handle.callback_
         arguments = handle.arguments
-    if handle.context is None and type(callback) is Timeout:
+    if handle.context is None and isinstance(callback, Timeout):
         timeout_expire(<Timeout>callback)
     elif arguments is None:             # cancelled by another thread
         pass

@@ -150,9 +150,8 @@ cdef bint timeout_name_cause(object error) except False:
     return True
 
 
-@cython.final
 @cython.freelist(16)
-cdef class Timeout:
+cdef class Timeout:         # not final, because async_timeout has a subclass of asyncio.Timeout
     """Timeout(when)
 
     An asynchronous context manager that cancels a block of code at a deadline, as asyncio.Timeout. Create one with

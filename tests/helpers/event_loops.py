@@ -1,4 +1,4 @@
-"""Event loops by name, with and without the wheel. Those of uvloop skip the test if uvloop is missing."""
+"""Event loops by name, with and without the wheel. Those of uvloop and zuvloop skip the test without them."""
 
 import asyncio
 
@@ -11,6 +11,8 @@ FACTORIES = {
     "hwheel": EventLoop,
     "uvloop": lambda: pytest.importorskip("uvloop").new_event_loop(),
     "hwheel over uvloop": lambda: wheel_loop(pytest.importorskip("uvloop").Loop)(),
+    "zuvloop": lambda: pytest.importorskip("zuvloop").new_event_loop(),
+    "hwheel over zuvloop": lambda: wheel_loop(pytest.importorskip("zuvloop").EventLoop)(),
 }
 
 

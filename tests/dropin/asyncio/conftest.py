@@ -7,10 +7,11 @@ import pytest
 from hwheel.asyncio import EventLoop, wheel_loop
 from invariants import check_invariants
 
-with contextlib.suppress(ImportError):
-    import uvloop
-
-KINDS = {"asyncio": lambda: EventLoop, "uvloop": lambda: wheel_loop(uvloop.Loop)}
+KINDS = {
+    "asyncio": lambda: EventLoop,
+    "uvloop": lambda: wheel_loop(pytest.importorskip("uvloop").Loop),
+    "zuvloop": lambda: wheel_loop(pytest.importorskip("zuvloop").EventLoop),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -22,17 +23,18 @@ def release_loops(request):
 
 
 @pytest.fixture(autouse=True)
-def skip_without_uvloop(request):
-    """Skip a test on uvloop before it begins if uvloop is missing.
+def skip_without_package(request):
+    """Skip a test on uvloop or zuvloop before it begins if that is missing.
 
     A later skip could leave a coroutine that was never awaited, and Python would warn during the next test.
     """
-    if "uvloop" in getattr(getattr(request.node, "callspec", None), "id", ""):
-        pytest.importorskip("uvloop", reason="uvloop is not installed")
+    name = getattr(getattr(request.node, "callspec", None), "id", "")
+    if "uvloop" in name:
+        pytest.importorskip("zuvloop" if "zuvloop" in name else "uvloop", reason="the loop is not installed")
 
 
 @pytest.fixture(params=list(KINDS))
-def loop_class(request, skip_without_uvloop):
+def loop_class(request, skip_without_package):
     return KINDS[request.param]()
 
 

@@ -53,6 +53,33 @@ def test_the_block_is_cancelled_at_the_deadline(run, debug):
     run(main(), debug=debug)
 
 
+def test_a_subclass_expires_and_has_its_own_arguments_and_methods(run):
+    class Movable(Timeout):  # as in async_timeout
+        def __init__(self, when, loop):
+            super().__init__(when)
+            self.loop = loop
+
+        @property
+        def expired(self):
+            return "yes" if super().expired() else "no"
+
+        def shift(self, delay):
+            self.reschedule(self.when() + delay)
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        limit = Movable(loop.time() + 0.01, loop)
+        await expire(limit)
+        assert limit.expired == "yes" and limit.loop is loop
+        async with Movable(loop.time() + 0.01, loop) as limit:
+            limit.shift(NEVER_S)
+            await asyncio.sleep(0.02)
+            assert limit.expired == "no"
+            gc.collect()
+
+    run(main())
+
+
 @pytest.mark.parametrize("delay", [0, -1, -math.inf])
 def test_a_deadline_in_the_past_cancels_at_the_first_suspension(run, delay):
     async def main():

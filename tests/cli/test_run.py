@@ -194,7 +194,8 @@ async def kind():
     loop = asyncio.get_running_loop()
     handle = loop.call_later(60, print)
     handle.cancel()
-    return [name(type(handle)), name(type(loop).__mro__[2 if type(loop).__module__ == "hwheel.asyncio" else 0])]
+    bases = type(loop).__mro__
+    return [name(type(handle)), name(bases[2 if bases[1].__name__ == "WheelTimersMixin" else 0])]
 
 def run_on(loop):
     try:
@@ -226,7 +227,9 @@ for package in ("uvloop", "zuvloop"):
     except ImportError:
         continue
     found[package] = module.run(kind())
-    found[f"{package}.new_event_loop"] = run_on(module.new_event_loop())
+    loop = module.new_event_loop()
+    assert type(loop).__module__ == found[package][1].rpartition(".")[0]
+    found[f"{package}.new_event_loop"] = run_on(loop)
 TIMEOUTS = ["timeout", "timeout_at", "Timeout"]
 for module, names in {asyncio: [*TIMEOUTS, "wait_for"], tasks: ["wait_for"], timeouts: TIMEOUTS,
                       threading: ["Timer"], sched: ["scheduler"]}.items():

@@ -1,6 +1,7 @@
 """The benchmarks run at the smallest size, and every installed implementation does the same work."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -158,3 +159,11 @@ def test_no_sleep_on_a_wheel_loop_is_early_by_another_clock():
     done = run("-P", BENCH / "dropin" / "early.py", "--sleeps", "3000")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hwheel over asyncio  3,000 sleeps, 0 early" in done.stdout
+
+
+def test_every_client_with_timeouts_is_measured():
+    for name in ("aiohttp", "asyncpg", "redis", "websockets", "anyio", "httpx"):
+        pytest.importorskip(name)
+    done = run("-P", BENCH / "dropin" / "libraries.py", "--rounds", "1", "--requests", "20")
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^\S.* -?[\d.]+ +-?[\d.]+$", done.stdout, re.MULTILINE)) == 7

@@ -49,6 +49,7 @@ def patch_loops(default: str) -> None:
         with contextlib.nullcontext() if package == default else contextlib.suppress(ImportError):
             classes[package] = wheel_loop(getattr(importlib.import_module(package), name))
     for package, loop_class in classes.items():
+        loop_class.__module__ = loop_class.__bases__[-1].__module__  # libraries recognize a loop by its module
         replace(package, LOOP_CLASSES[package], loop_class)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # asyncio's policies are deprecated from 3.14 on

@@ -17,7 +17,7 @@ from hwheel.spark.deliver.settings import DeliverySettings, Places, WheelOptions
 from hwheel.spark.deliver.sink import TopicSink
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
 from hwheel.spark.session.connector import KafkaError
-from topics import PATIENCE_S, Reader, RetryingProducer, as_json, headers_of
+from topics import PATIENCE_S, Producer, Reader, RetryingProducer, as_json, headers_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
 
@@ -111,6 +111,43 @@ def test_order_duplicates_and_cancels_across_partitions(broker, deliver, read):
     assert all(of_key == sorted(of_key) for of_key in dues.values())
     wait_for(lambda: delivery.sink.rows == len(expected) + 1, delivery)  # rows are counted after they are sent
     assert delivery.sink.late_arrivals or delivery.sink.lag_ms > 0
+
+
+def test_records_of_an_aborted_transaction_are_no_messages(broker, deliver, read):
+    source, to, dead = (broker.make_topic(f"t-{name}", 1) for name in ("in", "out", "dead"))
+    producer = Producer({"bootstrap.servers": broker.servers, "transactional.id": "sender", "log_level": 0})
+    producer.init_transactions(PATIENCE_S)
+    for id, end in (("aborted", producer.abort_transaction), ("committed", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce("t-in", json.dumps({"id": id, "due": 1000}))
+        producer.flush(PATIENCE_S)
+        end(PATIENCE_S)
+    delivery = deliver(source, to, dead)
+    found = read(to).until(lambda found: any(headers_of(one)["id"] == "committed" for one in found), failing(delivery))
+    assert [headers_of(one)["id"] for one in found] == ["committed"]
+
+
+@pytest.mark.parametrize("format", ["json", "headers"])
+def test_large_record_is_a_dead_letter_with_its_offset_and_size(broker, deliver, read, format):
+    source = broker.make_topic(f"l-{format}-in", 1, **{"max.message.bytes": "3000000"})
+    to, dead = (broker.make_topic(f"l-{format}-{name}", 1) for name in ("out", "dead"))
+    producer = RetryingProducer(broker.servers, **{"message.max.bytes": 3_000_000})
+    ids, payloads = ("small", "large", "last"), ("p", "x" * 1_200_000, "p")
+    messages = [
+        {"id": id, "key": "k", "due": 1000, "payload": payload} for id, payload in zip(ids, payloads, strict=True)
+    ]
+    records = as_json(*messages)
+    if format == "headers":
+        records = [("k", one["payload"], [("id", one["id"]), ("due", "1000")]) for one in messages]
+    producer.send(f"l-{format}-in", records)
+    delivery = deliver(source, to, dead, KafkaOptions(format))
+    found = read(to).until(lambda found: len(found) == 2, failing(delivery))
+    assert [headers_of(one)["id"] for one in found] == ["small", "last"]
+    (letter,) = read(dead).until(lambda found: found, failing(delivery))
+    headers = headers_of(letter)
+    size = len(records[1][1]) + (format == "headers")  # with the key
+    assert headers["reason"] == f"larger than --largest-message: {size} bytes"
+    assert headers["__connect.errors.offset"] == "1" and letter.key() == b"k" and letter.value() is None
 
 
 def test_records_with_headers_and_binary_values(broker, spark, deliver, read, tmp_path):

@@ -53,6 +53,9 @@ def prepare(session, *groups, **variables):
         with session.chdir(copy):
             session.run_install("cython", "-3", "--line-directives", "hwheel_core/_core.pyx", external=True)
     session.install("--no-build-isolation", "--no-deps", "--force-reinstall", str(copy), env=variables)
+    if "test" in groups:  # cachetools' own tests, for tests/caches; a wheel has none
+        sdist = ("cachetools==8.0.1", "--no-deps", "--no-binary=:all:", "--no-build-isolation")
+        session.run_install("python", "-m", "pip", "download", "-q", *sdist, "--dest", str(place / "sdists"))
     write = "import sys; open(sys.argv[1], 'w').write(sys.argv[2])"
     session.run_install("python", "-c", write, str(stamp), digest.hexdigest(), log=False)
 

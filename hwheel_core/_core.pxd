@@ -19,7 +19,7 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTu
 from cpython.unicode cimport PyUnicode_CheckExact
 from cpython.version cimport PY_VERSION_HEX
 from cpython.weakref cimport PyWeakref_NewRef
-from libc.math cimport INFINITY, ceil, fabs, floor, isinf, isnan
+from libc.math cimport INFINITY, ceil, fabs, floor, isfinite, isinf, isnan
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint32_t, uint64_t, uintptr_t, INT64_MAX, INT64_MIN, UINT64_MAX
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset

@@ -29,6 +29,7 @@ cimport cython
 
 import _thread
 import functools
+import operator
 import os
 import sys
 import threading
@@ -118,6 +119,9 @@ include "containers/expiring.pxi"
 include "containers/expiring_dict.pxi"
 include "containers/delaying.pxi"
 include "containers/delay_queue.pxi"
+include "containers/cache.pxi"
+include "containers/cache_core.pxi"
+include "containers/cached_call.pxi"
 include "containers/check.pxi"
 include "columns/columns.pxi"
 include "columns/functions.pxi"

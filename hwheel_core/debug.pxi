@@ -20,6 +20,8 @@ cdef const char* container_check(ContainerCore self) except? NULL:
         container_ready(self)
         if isinstance(self, ExpiringDictCore):
             return dict_check(self)
+        if isinstance(self, CacheCore):
+            return cache_check(self)
         if isinstance(self, DelayQueueCore):
             return delay_queue_check(self)
     return NULL

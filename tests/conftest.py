@@ -87,7 +87,11 @@ def nothing_left_behind(request):
 
 @pytest.fixture(scope="session")
 def the_engine_runs():
-    """Start the engine that all hwheel.Timers of the process share, so that no test seems to leave it behind."""
+    """Start the engine and the timer that all hwheel.Timers and containers of the process share.
+
+    Otherwise a test would seem to leave them behind.
+    """
+    hwheel.ExpiringDict(1)["a"] = 1
     timer = hwheel.Timer(0, int)
     timer.start()
     timer.join()

@@ -39,6 +39,37 @@ cdef const char* dict_check(ExpiringDictCore self) noexcept:
     return NULL
 
 
+cdef const char* cache_check(CacheCore self) noexcept:
+    """Return the first fault of a cache, or NULL."""
+    cdef const DictEntry* entry = self.table.order.newer
+    cdef int64_t linked, unending, next_ms, in_order = 0
+    cdef double total = 0
+    cdef const char* fault = container_check_wheel(self, &linked)
+    if fault is NULL:
+        fault = list_check(&self.unending, &unending)
+    if fault is not NULL:
+        return fault
+    if self.wheel is NULL:                  # container_check_wheel has counted nothing
+        fault = list_check(&self.due, &linked)
+        if fault is not NULL:
+            return fault
+    while entry is not &self.table.order:
+        if entry.newer.older is not entry or not entry_is_linked(&entry.entry):
+            return "the order of use of a cache is broken"
+        in_order += 1
+        if self.sized:
+            total += (<const CacheEntry*>entry).size
+        entry = entry.newer
+    if in_order != self.table.count or self.pending != in_order or linked + unending != in_order:
+        return "the count of a cache is wrong"
+    if self.sized and fabs(total - self.total) > 1e-6 * fabs(total):
+        return "the total size of a cache is wrong"
+    if (self.known and linked and container_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed
+            and not self.clock.missed):
+        return "a cache has no alarm for its entries"
+    return NULL
+
+
 cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
     """Return the first fault of a DelayQueue, or NULL."""
     cdef int64_t linked, next_ms = 0

@@ -141,8 +141,13 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_r
 
 
 cdef bint container_next_ms(ContainerCore self, int64_t* next_ms_out) noexcept:
-    """Find the next time at which the wheel has work. Return False if it is empty."""
-    return self.wheel is not NULL and self.pending and wheel_next(self.wheel, next_ms_out)
+    """Find the next time at which an entry is due. Return False if there is none."""
+    if self.wheel is not NULL:
+        return self.pending and wheel_next(self.wheel, next_ms_out)
+    if list_is_empty(&self.due) or self.due.next.expiration_ms == INT64_MAX:
+        return False
+    next_ms_out[0] = self.due.next.expiration_ms        # of a TTLCache, which keeps all its entries in `due`
+    return True
 
 
 cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
@@ -200,7 +205,7 @@ cdef class ContainerAlarm(TimerTask):
 
 
 cdef class ContainerCore:
-    """The common base class of ExpiringDict and DelayQueue."""
+    """The common base class of ExpiringDict, DelayQueue, and caches."""
 
     def _on_alarm(self):
         """Hook for subclasses: take expired entries."""

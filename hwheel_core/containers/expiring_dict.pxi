@@ -148,6 +148,26 @@ cdef class ExpiringDictCore(ContainerCore):
             return None
         return (<object>(entry_deadline_ms(self, entry) - now.ms) * NS_PER_MS - now.ns) / 1e9
 
+    @cython.always_allow_keywords(True)
+    @cython.critical_section
+    def ttl_of(self, key):
+        """Return the time to live of a key in seconds, as it was set, or None if the key is missing. O(1). Thread-safe.
+
+        Example:
+            >>> from hwheel import ExpiringDict, ManualTimer
+            >>> timer = ManualTimer()
+            >>> sessions = ExpiringDict(30, timer=timer)
+            >>> sessions.set("ada", "tea", ttl=10)
+            >>> timer.advance(4)
+            >>> sessions.ttl_of("ada"), sessions.expires_in("ada")
+            (10.0, 6.0)
+        """
+        cdef Instant now
+        cdef DictEntry* entry = NULL
+        container_ready(self)
+        timer_read_clock(self.timer.timer, &now)
+        return entry.ttl_ms / 1000.0 if dict_find(self, key, &now, &entry) else None
+
     @cython.critical_section
     def get(self, key, default=None, /):
         """Return the key's value, or ``default`` if the key is missing. O(1). Thread-safe.

@@ -1,4 +1,4 @@
-# Containers whose entries expire: ExpiringDict and DelayQueue.
+# Containers whose entries expire: ExpiringDict, DelayQueue, and the caches of hwheel.cachetools.
 #
 # A container owns a wheel that holds its entries, and one task in the timer that it was given: its alarm, set for the first
 # bucket of that wheel. So an entry costs no task, the container rarely takes the timer's lock, and closing the timer returns
@@ -11,19 +11,38 @@
 # a fork, too, always finds a container in a consistent state.
 #
 # Garbage collection. The collector does not see what a wheel holds. A reference cycle through an entry is broken only when
-# the entry expires or is removed.
+# the entry expires or is removed. Caches are an exception: see cache.pxi.
 
-cdef struct DictEntry:
-    # An entry of an ExpiringDict: 96 bytes.
-    Entry entry             # its `place` is the process generation that has set the value
-    uint64_t hash           # mixed: see table.pxi
-    DictEntry* chain        # the next entry in its slot of the table
-    PyObject* key           # both are references
-    PyObject* value
-    DictEntry* older        # in order of set and touch: a ring through DictTable.order
-    DictEntry* newer
-    int64_t ttl_ms
-    uint64_t number         # grows along the order of set and touch
+cdef extern from *:
+    """
+    struct DictEntry {
+        struct Entry entry;
+        uint64_t hash;
+        struct DictEntry *chain;
+        PyObject *key, *value;
+        struct DictEntry *older, *newer;
+        union { int64_t ttl_ms; double expires_s; };
+        uint64_t number;
+    };
+    """
+    cdef struct DictEntry:
+        # An entry of an ExpiringDict or of a cache: 96 bytes.
+        Entry entry             # its `place` is the process generation that has set the value
+        uint64_t hash           # mixed: see table.pxi
+        DictEntry* chain        # the next entry in its slot of the table
+        PyObject* key           # both are references
+        PyObject* value
+        DictEntry* older        # in order of set and touch, for a cache also of lookups: a ring through DictTable.order
+        DictEntry* newer
+        int64_t ttl_ms          # of an ExpiringDict
+        double expires_s        # of a cache whose timer is known to the core: the deadline
+        uint64_t number         # grows along the order of use
+
+cdef struct CacheEntry:
+    # An entry of a cache that has a getsizeof or a timer of the user's.
+    DictEntry entry
+    PyObject* deadline          # a reference to what the user's timer is compared with; of a TLRUCache: its CacheDeadline
+    double size
 
 cdef struct DictTable:
     # A hash table with chains that grows and shrinks by one slot at a time: see table.pxi.
@@ -67,6 +86,47 @@ cdef class ExpiringDictCore(ContainerCore):
     cdef int64_t reported_from  # entries set in an earlier process generation expire without a report
     cdef bint refreshes
     cdef object on_expire_
+
+cdef class CacheTimer:
+    cdef object clock           # the user's function
+    cdef BaseTimer source       # whose time() it is, or None
+    cdef object cache           # a weakref.ref
+    cdef dict frozen            # thread -> [time, depth of nested `with` statements]
+    cdef bint missed            # the alarm of the cache has run while time stood still for a thread
+
+cdef class CacheDeadline:
+    cdef object expires
+    cdef DictEntry* entry       # NULL: the entry was removed or has another deadline now
+
+cdef class CacheCore(ContainerCore):
+    cdef DictTable table
+    cdef CacheTimer clock
+    cdef object span            # the ttl, or the function `ttu`
+    cdef double span_s          # the ttl of a TTLCache whose timer is known
+    cdef object maxsize_
+    cdef double max_total       # maxsize
+    cdef double total           # the sum of the sizes, of a cache with a getsizeof
+    cdef bint whole             # all sizes so far are ints
+    cdef bint of_ttu            # a TLRUCache
+    cdef bint known             # the core reads the clock itself and sets an alarm
+    cdef bint sized             # there is a getsizeof
+    cdef int overrides          # the methods that a subclass overrides: CACHE_GETITEM and so on
+    cdef Entry unending         # entries of a TLRUCache that are in no bucket
+    cdef list heap              # of CacheDeadlines, of a TLRUCache with a timer of the user's
+
+cdef class CachedCall:
+    cdef object function        # what a miss calls
+    cdef object owner           # of a method: the instance; then the next four are functions of it
+    cdef bint bound
+    cdef object cache_
+    cdef object key
+    cdef object lock            # or None
+    cdef object condition       # or None
+    cdef object flights         # a ThreadFlights, or None
+    cdef bint plain_key         # the key of positional arguments is their tuple
+    cdef set running            # keys whose calls run, with a condition
+    cdef int64_t hits
+    cdef int64_t misses
 
 cdef class DelayKey:
     # The key of an item in a DelayQueue is the wheel's entry itself. The queue holds a reference to it.

@@ -467,3 +467,19 @@ def test_union_with_a_mapping():
     with pytest.raises(TypeError):
         left | [("b", 5)]
     assert left != None and (left == 3) is False  # noqa: E711
+
+
+def test_ttl_of_is_the_time_to_live_that_was_set(timer, make):
+    d = make(30)
+    d["a"] = 1
+    d.set("b", 2, ttl=10)
+    timer.advance(9)
+    d.touch("a", 7)
+    assert (d.ttl_of("a"), d.ttl_of("b"), d.ttl_of("nothing")) == (7.0, 10.0, None)
+    timer.advance(1)
+    assert d.ttl_of("b") is None
+
+
+def test_the_order_of_cachetools_is_refused_with_a_message():
+    with pytest.raises(TypeError, match=r"cachetools.*ExpiringDict\(30, maxsize=1000\)"):
+        ExpiringDict(1000, 30)

@@ -28,6 +28,7 @@ MODULES = {
     "hwheel": 60,
     "hwheel.asyncio": 18,
     "hwheel.c_api": 3,
+    "hwheel.cachetools": 8,
     "hwheel.live": 7,
     "hwheel.metrics": 10,
     "hwheel.purgatory": 13,

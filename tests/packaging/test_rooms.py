@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[2]
 FACE = "__init__"
 # fmt: off
 ROOMS = {
-    "hwheel": ["version", "extras", "timers", "threading", "containers", FACE, "types", "c_api", "asyncio",
-               "twisted", "sched", "purgatory", "metrics", "live", "replay", "logs", "recorder", "tune", "spark", "cli",
-               "__main__"],
+    "hwheel": ["version", "extras", "timers", "threading", "containers", "cachetools", FACE, "types", "c_api",
+               "asyncio", "twisted", "sched", "purgatory", "metrics", "live", "replay", "logs", "recorder", "tune",
+               "spark", "cli", "__main__"],
     "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "worker", "hold", FACE, "deliver", "replay"],
     "hwheel.cli": [FACE, "common", "demo", "run", "trace", "tune", "deliver", "pending", "top", "main"],
 }

@@ -9,10 +9,12 @@ import tempfile
 from array import array
 from concurrent.futures import Future
 from pathlib import Path
+from threading import RLock
 
 import hwheel
 from hwheel.asyncio import Timeouts
 from hwheel.asyncio.timers import WheelTimers
+from hwheel.cachetools import TTLCache, cachedmethod, keys
 from hwheel.extras import MissingExtraError
 from hwheel.purgatory import DelayedFuturePurgatory
 from hwheel.recorder import Recorder, RecordingTimer
@@ -25,6 +27,9 @@ INTERNAL = {
     "Awaited",
     "BaseTimer",
     "BlockingDelayQueueCore",
+    "CacheCore",
+    "CacheDeadline",
+    "CachedCall",
     "Columns",
     "ContainerCore",
     "DelayQueueCore",
@@ -33,8 +38,9 @@ INTERNAL = {
     "Line",
     "LoopCall",
     "WatchList",
+    "_TimedCache",
 }
-NEED_A_LOOP = {"LoopTimers", "WheelTimers", "Timeouts"}  # their __new__ has required arguments
+NEED_A_LOOP = {"LoopTimers", "WheelTimers", "Timeouts", "CacheTimer"}  # their __new__ has required arguments
 FACTORIES = {}  # name of a class -> function(cls) -> {state: function() -> object}
 
 
@@ -582,6 +588,69 @@ def expiring_dicts(cls):
         "initialized twice": lambda: failed_init(filled(new()), 7),
         "init failed": lambda: failed_init(bare(cls), "5"),
     }
+
+
+@factories_of("TTLCache", "TLRUCache")
+def caches(cls):
+    def new(*, seconds=None, user_timer=False, closed=False, **options):
+        timer = hwheel.ManualTimer()
+        span = 5 if cls is TTLCache else lambda key, value, now: now + 5
+        cache = cls(4, span, timer=(lambda: 0) if user_timer else timer.time, **options)
+        for key in (1, "a", (2,), None) if seconds is not None else ():
+            cache[key] = object()
+        timer.advance(seconds or 0)
+        if closed:
+            timer.close()
+        return cache
+
+    return {
+        "empty": new,
+        "full": lambda: new(seconds=1),
+        "expired": lambda: new(seconds=5),
+        "with sizes": lambda: new(seconds=1, getsizeof=lambda value: 1.5),
+        "with a timer of the user's": lambda: new(seconds=1, user_timer=True),
+        "in standing time": lambda: standing(new(seconds=1)),
+        "timer closed": lambda: new(seconds=1, closed=True),
+        "initialized twice": lambda: failed_init(new(seconds=1), 7, 8),
+        "init failed": lambda: failed_init(bare(cls), "5", 5),
+    }
+
+
+def standing(cache):
+    cache.timer.__enter__()
+    return cache
+
+
+@factories_of("CacheTimer")
+def cache_timers(cls):
+    return {"new": lambda: cls(hwheel.ManualTimer().time), "entered": lambda: after(cls(float), "__enter__")}
+
+
+@factories_of("_CachedFunction", "_CachedFunctionWithInfo")
+def cached_functions(cls):
+    return {
+        "new": lambda: cls(ignore, ({}, keys.hashkey, None, None), False),
+        "single flight": lambda: cls(ignore, (TTLCache(4, 5), keys.hashkey, None, None), True),
+        "with a lock": lambda: cls(ignore, ({}, keys.typedkey, RLock(), None), False),
+    }
+
+
+class CacheOwner:
+    def __init__(self):
+        self.cache = {}
+
+    @cachedmethod(lambda self: self.cache)
+    def plain(self, *args):
+        return args
+
+    @cachedmethod(lambda self: self.cache, info=True, lock=lambda self: RLock(), single_flight=True)
+    def counted(self, *args):
+        return args
+
+
+@factories_of("_BoundCall", "_BoundCallWithInfo")
+def bound_calls(cls):
+    return {"new": lambda: CacheOwner().counted if cls.__name__.endswith("Info") else CacheOwner().plain}
 
 
 def queued(queue, seconds=0.0):

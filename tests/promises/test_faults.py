@@ -13,6 +13,7 @@ import fault_injection
 import faulty_clocks
 import hwheel.asyncio
 from hwheel import DelayQueue, ExpiringDict, SystemTimer
+from hwheel.cachetools import TTLCache
 from hwheel.purgatory import DelayedFuturePurgatory, DelayedOperationPurgatory
 from programs import run_python
 from sampling import at_least, sample, search_seconds
@@ -46,6 +47,7 @@ def test_a_buffer_that_changes_during_the_call_causes_no_crash(name):
 
 USERS_OF_A_TIMER = {
     "ExpiringDict": lambda timer: ExpiringDict(10, timer=timer),
+    "TTLCache": lambda timer: TTLCache(10, 10, timer.time),
     "DelayQueue": lambda timer: DelayQueue(timer=timer),
     "asyncio.DelayQueue": lambda timer: hwheel.asyncio.DelayQueue(timer=timer),
     "DelayedOperationPurgatory": lambda timer: DelayedOperationPurgatory("on a pool", timer),

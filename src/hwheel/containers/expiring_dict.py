@@ -1,7 +1,7 @@
 """ExpiringDict: a dict whose entries expire."""
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
-from typing import Any, Self, SupportsFloat, SupportsIndex, TypeVar
+from typing import Any, Never, Self, SupportsFloat, SupportsIndex, TypeVar
 
 from hwheel.containers import shared_timer
 from hwheel.timers.base import BaseTimer, check_runs_here
@@ -74,12 +74,17 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
     def __init__(
         self,
         ttl: float | SupportsFloat | SupportsIndex,
-        *,
+        *others: Never,
         maxsize: int | None = None,
         refresh: bool = False,
         on_expire: Callable[[list[tuple[_K, _V]]], object] | None = None,
         timer: BaseTimer | None = None,
     ) -> None:
+        if others:
+            raise TypeError(
+                "ExpiringDict takes one positional argument, the ttl; in cachetools' order (maxsize, ttl), write "
+                f"ExpiringDict({others[0]!r}, maxsize={ttl!r})"
+            )
         check_runs_here(timer, "a dict")
         self._set_up(ttl, maxsize, refresh, on_expire, shared_timer("expiring") if timer is None else timer)
 

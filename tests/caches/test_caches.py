@@ -1,0 +1,371 @@
+"""What TTLCache and TLRUCache add to cachetools': memory goes back at the deadline, threads, forks, misuse."""
+
+import gc
+import math
+import time
+import weakref
+from concurrent.futures import ProcessPoolExecutor
+from datetime import datetime, timedelta
+
+import pytest
+
+from containers import HookedKey
+from hwheel import ManualTimer, SystemTimer
+from hwheel.cachetools import TLRUCache, TTLCache
+from threads import call_in_thread, run_concurrently
+
+
+class Thing:
+    pass
+
+
+# --- expiry --------------------------------------------------------------------------------------------------------
+
+
+def test_expired_key_and_value_are_released_at_the_deadline(timer, make):
+    cache = make()
+    key, value = Thing(), Thing()
+    ends = [weakref.ref(key), weakref.ref(value)]
+    cache[key] = value
+    del key, value
+    timer.advance(9.999)
+    assert [end() is None for end in ends] == [False, False]
+    timer.advance(0.001)
+    assert [end() is None for end in ends] == [True, True]
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.29, 0.7, 1e-4, 1 / 3, 12345.678])
+def test_a_deadline_that_is_not_a_whole_number_of_milliseconds(timer, make, seconds):
+    timer.advance(0.1)
+    cache = make(seconds=seconds)
+    cache["a"] = Thing()
+    end = weakref.ref(cache["a"])
+    timer.advance(math.floor(seconds * 1000) / 1000)
+    timer.advance(0.002)
+    assert end() is None and "a" not in cache
+
+
+def test_memory_goes_back_with_the_default_timer(eventually):
+    for cache in (TTLCache(9, 0.05), TLRUCache(9, lambda key, value, now: now + 0.05)):
+        value = Thing()
+        end = weakref.ref(value)
+        cache["a"] = value
+        del value
+        eventually(lambda end=end: end() is None)
+        assert cache.timer() == pytest.approx(time.monotonic(), abs=60)
+
+
+def test_with_another_timer_entries_leave_at_the_next_operation(make):
+    now = [0]
+    cache = make(timer=lambda: now[0])
+    cache["a"] = Thing()
+    end = weakref.ref(cache["a"])
+    now[0] = 10
+    assert "a" not in cache and end() is not None
+    cache["b"] = 1
+    assert end() is None
+
+
+def test_time_stands_still_for_one_thread_and_cache(timer, make):
+    cache = make()
+    cache["a"] = Thing()
+    end = weakref.ref(cache["a"])
+    with cache.timer as begin, cache.timer as again:
+        timer.advance(10)
+        assert begin == again == cache.timer() == 0
+        assert "a" in cache and len(cache) == 1
+        assert call_in_thread(lambda: ("a" in cache, cache.timer())) == (False, 10)
+        assert end() is not None
+    assert end() is None and cache.timer() == 10
+
+
+def test_expire_of_a_subclass_receives_the_pairs_at_the_deadline(timer, make):
+    found = []
+
+    class Reporting(make.base):
+        def expire(self, time=None):
+            found.append(super().expire(time))
+            return found[-1]
+
+    cache = make(cls=Reporting)
+    cache["a"] = 1
+    cache["b"] = 2
+    found.clear()
+    timer.advance(10)
+    assert [pairs for pairs in found if pairs] == [[("a", 1), ("b", 2)]]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_expire_of_a_subclass_that_removes_nothing_does_not_run_forever(make, fails):
+    errors, careless = [], []
+
+    class Careless(make.base):
+        def expire(self, time=None):
+            return 1 / len(careless) if fails else careless
+
+    timer = ManualTimer(on_error=lambda source, error: errors.append(type(error)))
+    cache = make(cls=Careless, timer=timer.time)
+    careless.append(1)
+    cache["a"] = 1
+    careless.clear()
+    timer.advance(10)
+    careless.append(1)
+    assert cache._pairs() == [] and {*errors} == ({ZeroDivisionError} if fails else set())
+
+
+def test_expire_until_a_time_in_the_future(timer, make):
+    cache = make(seconds=5)
+    cache["a"] = 1
+    timer.advance(1)
+    cache["b"] = 2
+    timer.advance(1)
+    cache["a"] = 3
+    assert cache.expire(6) == [("b", 2)]
+    assert [*cache] == ["a"] and cache.expire(100) == [("a", 3)] and len(cache) == 0
+    cache["c"] = 4
+    timer.advance(4.9)
+    assert [*cache] == ["c"]
+
+
+def test_entries_without_end_and_from_the_past(timer, make):
+    forever = make(seconds=math.inf)
+    forever["a"] = 1
+    gone = make(seconds=-1)
+    gone["a"] = 1
+    never = make(seconds=math.nan)
+    never["a"] = 1
+    timer.advance(1e9)
+    assert [*forever] == ["a"] and forever.pop("a") == 1
+    assert [*gone] == [*never] == [] and len(gone) == len(never) == 0
+
+
+def test_a_closed_timer_leaves_a_cache_that_works(timer, make):
+    cache = make(2)
+    cache["a"] = 1
+    timer.close()
+    cache["b"] = cache["c"] = 2
+    assert [*cache] == ["b", "c"]
+
+
+def test_a_timer_of_datetimes():
+    cache = TTLCache(9, timedelta(hours=1), timer=datetime.now)
+    cache["a"] = 1
+    assert cache["a"] == 1 and cache.expire(datetime.now() + timedelta(hours=2)) == [("a", 1)]
+    with pytest.raises(TypeError):
+        TTLCache(9, timedelta(hours=1))["a"] = 1
+
+
+# --- misuse --------------------------------------------------------------------------------------------------------
+
+
+def test_bad_input_changes_nothing(make):
+    for maxsize, error in [(-1, ValueError), (None, TypeError), ("9", TypeError)]:
+        with pytest.raises(error):
+            make(maxsize)
+    cache = make(10, getsizeof=lambda value: value)
+    cache["a"] = 4
+    for key, value, error in [("b", 11, ValueError), ("b", -1, ValueError), ("b", "x", TypeError), ([], 1, TypeError)]:
+        with pytest.raises(error):
+            cache[key] = value
+    for use in (cache.__getitem__, cache.__delitem__, cache.get, cache.pop, cache.__contains__):
+        with pytest.raises(TypeError, match="unhashable"):
+            use([])
+    with pytest.raises(ValueError, match="set up already"):
+        cache.__init__(10, print)
+    assert (dict(cache), cache.currsize) == ({"a": 4}, 4)
+    with pytest.raises(RuntimeError, match="set up"):
+        make.base.__new__(make.base)["a"] = 1
+
+
+def test_a_timer_on_a_process_pool_is_refused(make):
+    with ProcessPoolExecutor(1) as executor, SystemTimer(executor=executor) as timer:
+        with pytest.raises(ValueError, match="processes"):
+            make(timer=timer.time)
+
+
+def test_an_exception_of_the_users_code_changes_nothing(make):
+    def fail(*arguments):
+        raise KeyboardInterrupt
+
+    cache = make(2)
+    key = HookedKey(1)
+    cache[key] = cache[HookedKey(2)] = 1
+    HookedKey.hook = fail
+    try:
+        for use in (cache.__getitem__, cache.__delitem__, cache.pop, lambda key: cache.__setitem__(key, 2)):
+            with pytest.raises(KeyboardInterrupt):
+                use(HookedKey(2))
+    finally:
+        HookedKey.hook = None
+    cache.getsizeof = fail
+    assert [one.number for one in cache] == [1, 2] and cache[key] == 1
+    failing = make(2, getsizeof=fail)
+    with pytest.raises(KeyboardInterrupt):
+        failing["a"] = 1
+    assert len(failing) == 0
+
+
+@pytest.mark.parametrize("user_timer", [False, True])
+def test_keys_that_change_the_cache_in_their_comparison(make, user_timer):
+    options = {"timer": lambda: Moment(cache)} if user_timer else {}
+    cache = {}
+    cache = make(4, seconds=10, **options)
+    changes = [
+        cache.clear,
+        cache.popitem,
+        lambda: cache.__setitem__(object(), 1),
+        lambda: cache.pop(HookedKey(1), None),
+    ]
+    tried = 0
+    for change in changes:
+        for use in (cache.get, cache.pop, lambda key: cache.__setitem__(key, 3), cache.setdefault, cache.__contains__):
+            for number in range(3):
+                cache[HookedKey(number)] = number
+
+            def hook(change=change):
+                HookedKey.hook = None
+                change()
+
+            HookedKey.hook = hook
+            try:
+                use(HookedKey(1))
+            except KeyError:
+                pass
+            HookedKey.hook = None
+            assert len([*cache.items()]) == len(cache) <= 4
+            tried += 1
+    assert tried == 20
+
+
+class Moment:
+    """A time that always is now, and looks at the cache when it is compared."""
+
+    def __init__(self, cache):
+        self.cache = cache
+
+    def __add__(self, seconds):
+        return self
+
+    __radd__ = __add__
+
+    def __lt__(self, other):
+        return len(self.cache._state()) > 0
+
+
+def test_values_that_change_the_cache_when_they_die(make):
+    class Last:
+        def __del__(self):
+            cache["last"] = 1
+
+    cache = make(2)
+    for use in (cache.clear, cache.popitem, lambda: cache.__setitem__("a", 2), lambda: cache.pop("a")):
+        cache["a"] = Last()
+        cache["b"] = 1
+        use()
+        assert len(cache) <= 2
+    with pytest.raises(KeyError):
+        cache["nothing"]
+
+
+# --- memory, threads, forks, exit ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"timer": time.time}, {"getsizeof": lambda value: 1}])
+def test_the_collector_finds_cycles_through_entries(make, options):
+    class Owner:
+        def __init__(self):
+            self.cache = make.base(9, 60 if make.base is TTLCache else lambda key, value, now: now + 60, **options)
+
+    owner = Owner()
+    owner.cache["owner"] = owner.cache[owner] = owner
+    end = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert end() is None
+
+
+def test_clear_removes_all_entries_at_once(make):
+    cache = make(math.inf)
+    for number in range(10_000):
+        cache[number] = number
+    cache.clear()
+    assert len(cache) == 0 and cache.get(1) is None and repr(cache).endswith("({}, maxsize=inf, currsize=0)")
+    cache[1] = 1
+    assert [*cache.items()] == [(1, 1)]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_threads_share_a_cache_without_a_lock(make, known, many_switches):
+    cache = make(50, 0.002, timer=time.monotonic if known else time.time, getsizeof=lambda value: value % 3)
+    counts = [0] * 4
+
+    def use(which):
+        for number in range(4000):
+            key = HookedKey(number % 70) if number % 7 == 0 else number % 70
+            cache[key] = number
+            cache.get(number % 31)
+            cache.pop(number % 17, None)
+            cache.setdefault(number % 13, number)
+            if number % 50 == 0:
+                assert 0 <= cache.currsize <= 50
+                assert all(value % 3 <= 2 for value in cache.values())
+                cache.expire()
+            if number % 1000 == 0:
+                cache.clear()
+            counts[which] += 1
+
+    run_concurrently(*[lambda which=which: use(which) for which in range(4)])
+    assert counts == [4000] * 4
+    assert 0 <= cache.currsize <= 50
+
+
+def test_a_child_of_a_fork_has_the_entries_and_they_expire(ends_well):
+    ends_well(
+        """
+import weakref
+from hwheel.cachetools import TLRUCache, TTLCache
+
+class Thing: pass
+
+caches = [TTLCache(9, 0.5), TLRUCache(9, lambda key, value, now: now + 0.5), TTLCache(9, 0.5, timer=time.time)]
+ends = []
+for cache in caches:
+    cache["a"] = Thing()
+    ends.append(weakref.ref(cache["a"]))
+
+def child():
+    for cache in caches:
+        cache["b"] = 1
+    eventually(lambda: ends[0]() is ends[1]() is None)
+    eventually(lambda: not any(len(cache) for cache in caches))
+
+in_child(child)
+child()
+"""
+    )
+
+
+def test_at_interpreter_exit_a_cache_is_as_silent_as_a_dict(ends_well):
+    ends_well(
+        """
+import atexit
+from hwheel.cachetools import TTLCache, cached
+old = TTLCache(100, 60)
+old["a"] = 1
+
+def use(cache):
+    cache["b"] = 2
+    assert cache["b"] == 2 and cached(cache)(len)("abc") == 3
+    cache.clear()
+
+atexit.register(lambda: use(old))
+atexit.register(lambda: use(TTLCache(9, 1)))
+
+def forever():
+    while True:
+        use(old)
+
+threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.05)
+"""
+    )

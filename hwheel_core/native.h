@@ -243,6 +243,9 @@ static inline int64_t hw_divide(int64_t x, const hw_divisor *by)
 }
 
 /* The number of this thread: 1, 2, 3, ... in the order of the first calls. */
+#ifdef HW_PLATFORM
+int hw_thread_number(void);
+#else
 static inline int hw_thread_number(void)
 {
     static int64_t last;
@@ -251,6 +254,7 @@ static inline int hw_thread_number(void)
         number = (int)hw_atomic_add(&last, 1);
     return number;
 }
+#endif
 
 /* The LoopTimers of the wheel loop that runs in this thread, or NULL. */
 static HW_PER_THREAD PyObject *hw_running;
@@ -258,7 +262,7 @@ static inline PyObject *hw_running_get(void) { return hw_running; }
 static inline void hw_running_set(PyObject *timers) { hw_running = timers; }
 
 /* A counter that is changed under the GIL, or atomically without one. */
-#ifdef Py_GIL_DISABLED
+#if defined(Py_GIL_DISABLED) || defined(HW_PLATFORM)
 static inline int64_t hw_count_add(int64_t *count, int64_t n) { return hw_atomic_add(count, n); }
 #else
 static inline int64_t hw_count_add(int64_t *count, int64_t n) { return *count += n; }

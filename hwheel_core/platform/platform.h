@@ -24,6 +24,8 @@
  *   hw_pause                Sleeps for about the time that another thread needs to wake up.
  *   hw_advise_huge          Requests huge pages for a large block.
  *
+ * HW_PLATFORM names a header that replaces both kinds: tools/schedules runs the core on threads and locks of its own.
+ *
  * A compiler header (gnuc.h or msvc.h) defines HW_COMPILER, prefetching, arithmetic that reports overflow, atomic access,
  * HW_PER_THREAD for thread-local variables, and a read of memory that other threads write. */
 #ifndef HWHEEL_PLATFORM_H
@@ -32,14 +34,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef _MSC_VER
+#ifdef HW_PLATFORM
+#include HW_PLATFORM
+#elif defined(_MSC_VER)
 #include "msvc.h"
 #else
 #include "gnuc.h"
 #endif
 
 /* HWHEEL_POSIX selects the header of macOS on Linux, for tests: `nox -s posix`. */
-#if defined(_WIN32)
+#ifdef HW_PLATFORM
+#elif defined(_WIN32)
 #include "win32.h"
 #elif defined(__linux__) && !defined(HWHEEL_POSIX)
 #include "linux.h"

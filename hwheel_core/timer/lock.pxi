@@ -57,9 +57,11 @@ cdef void lock_init(Timer* timer) noexcept nogil:
     hw_mutex_init(&timer.lock)
     hw_mutex_init(&timer.turnstile)
     hw_cond_init(&timer.work)
+    hw_cond_init(&timer.all_awake)
 
 
 cdef void lock_destroy(Timer* timer) noexcept nogil:
+    hw_cond_destroy(&timer.all_awake)
     hw_cond_destroy(&timer.work)
     hw_mutex_destroy(&timer.turnstile)
     hw_mutex_destroy(&timer.lock)

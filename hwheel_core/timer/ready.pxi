@@ -129,11 +129,9 @@ cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
         entry = following
     due.next = entry            # unlinks the entries before it
     entry.prev = due
-    if entry is not due:
-        return False
     if self.has_worker:
-        hw_cond_signal(&self.work)
-    return True
+        hw_cond_signal(&self.work)      # for a part of a tick, too: the rest may be cancelled before it is moved
+    return entry is due
 
 
 cdef Status timer_insert_locked(Timer* self, Entry* entry, WhenDue when_due) noexcept nogil:

@@ -3,8 +3,8 @@
 # A waiting thread sleeps until the earliest bucket, or until it is woken because an earlier one was added. There is no polling.
 #
 # Several threads may sleep at once (core_advance_clock). They share one waker. A wake-up is for all of them, so it stays until
-# the last sleeper has returned. tools/proof/wake_up.py checks every state of two sleepers, adds, cancels, and a stop: no
-# wake-up is lost.
+# the last sleeper has returned; the others wait for that before they sleep again. tools/schedules runs sleepers beside adds,
+# cancels, and a stop under every schedule: no wake-up is lost.
 
 
 # --- roles -------------------------------------------------------------------------------------------------------
@@ -88,6 +88,7 @@ cdef inline void timer_end_sleep_locked(Timer* self) noexcept nogil:
         if self.woken:
             self.woken = False
             hw_waker_clear(&self.waker)
+            hw_cond_broadcast(&self.all_awake)
 
 
 cdef int64_t reap_left_ns(const ReapWait* wait) noexcept nogil:
@@ -109,6 +110,10 @@ cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int6
 cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* now) noexcept nogil:
     """Release the lock and sleep until the next bucket. Return REAP_AGAIN to look for due buckets again."""
     cdef int64_t next_ms, woken, left_ns = -1
+    if self.woken:              # until the last sleeper has returned, a sleep would end at once
+        hw_cond_wait(&self.all_awake, &self.lock)
+        lock_entered(self)
+        return REAP_LOOK if wait.reading is not NULL else REAP_AGAIN
     if wait.limit_ns >= 0:
         left_ns = reap_left_ns(wait)
         if left_ns <= 0:
@@ -131,6 +136,12 @@ cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* n
 
 
 # --- reaping -----------------------------------------------------------------------------------------------------
+
+
+cdef inline void timer_read_now_locked(Timer* self, Instant* now_out) noexcept nogil:
+    """Read the clock, then empty the inboxes: a task that was added before this time may be due before those in the wheel."""
+    clock_read(self.clock, now_out)
+    lock_entered(self)
 
 
 cdef ReapStatus timer_reap_due_locked(Timer* self, const ReapWait* wait, Instant* now) noexcept nogil:
@@ -156,7 +167,7 @@ cdef ReapStatus timer_reap_locked(Timer* self, const ReapWait* wait) noexcept no
         if self.stopping:
             return REAP_STOPPED
         if wait.reading is NULL:
-            clock_read(self.clock, &now)
+            timer_read_now_locked(self, &now)
         else:
             now = wait.reading.now
         status = timer_reap_due_locked(self, wait, &now)
@@ -172,7 +183,7 @@ cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
     if not lock_try(self):
         return False
     if not self.has_worker and not self.stopping:
-        clock_read(self.clock, &now)
+        timer_read_now_locked(self, &now)
         if timer_is_due_locked(self, now.ms):
             timer_step_locked(self, now.ms)
         ready = not list_is_empty(&self.ready)

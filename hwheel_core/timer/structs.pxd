@@ -138,6 +138,7 @@ cdef struct Timer:
     hw_mutex lock
     hw_mutex turnstile
     hw_cond work            # the executor's own thread waits here for `ready`
+    hw_cond all_awake       # a woken thread waits here until the others have returned from their sleep
     Timer* registry_prev    # guarded by `registry`
     Timer* registry_next
     int64_t references      # its Python object, and every task that was ever added (hw_count_add)

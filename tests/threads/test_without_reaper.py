@@ -225,3 +225,18 @@ def test_interrupt_does_not_end_a_periodic_task(make_timer, hand_clock):
     hand_clock.ms += 1000
     timer.advance_clock(0)
     assert len(runs) == 2
+
+
+def test_waiting_threads_sleep_again_after_a_wake_up_for_nothing(make_timer):
+    timer = make_timer(executor="inline", reaper=False)
+    timer.call_later(3600, print)
+
+    def wait():
+        assert timer.advance_clock(400) is False
+
+    def add_an_earlier_task():
+        time.sleep(0.1)  # the others sleep by now
+        timer.call_later(1800, print)
+
+    run_concurrently(wait, wait, add_an_earlier_task)
+    assert timer.stats().wakeups <= 6

@@ -9,7 +9,7 @@ IN_DEBUG := $(NOX) debug --
 HWHEEL_SEED ?= random
 
 .PHONY: demo test test-release test-spark test-kafka test-invariants test-threads test-core test-debug test-freethreaded \
-        sanitize search soak forks proof fuzz bench bench-spark bench-replay check format docs dist clean release debug
+        sanitize search soak forks proof schedules fuzz bench bench-spark bench-replay check format docs dist clean release debug
 
 demo: release
 	$(IN_RELEASE) -m hwheel demo
@@ -66,6 +66,10 @@ forks: release
 
 proof: release
 	$(IN_RELEASE) tools/proof $(ARGUMENTS)
+
+# Every schedule of the core's threads within bounds, and random ones: make schedules ARGUMENTS="search --random 1000000"
+schedules: release
+	$(IN_RELEASE) tools/schedules $(or $(ARGUMENTS),search)
 
 # make fuzz SECONDS=600 ARGUMENTS=plain
 fuzz: $(NOX_BIN)/nox

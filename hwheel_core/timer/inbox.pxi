@@ -8,7 +8,7 @@
 # Never late. A letter wakes no thread. So an inbox only accepts tasks that expire when the last sleeper wakes up, or later;
 # that sleeper then takes the lock and empties the inboxes. A thread that is about to sleep publishes the end of its sleep
 # (inboxes_open_locked), and empties the inboxes once more. An earlier task goes through the lock and wakes the sleeper.
-# tools/proof/inboxes.py checks every state of two adders, two sleepers, and a closer: no task is missed or left behind.
+# tools/schedules runs adders, sleepers, forks, and close() under every schedule: no task is missed or left behind.
 #
 # In order. An add through the lock empties the inboxes first, so it comes after all letters. Letters of two inboxes are ordered
 # by the clock readings of their adds. An add that begins after another add has returned reads a later time, if a step of the

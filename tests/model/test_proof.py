@@ -11,8 +11,6 @@ import sampling
 from hwheel import TimerTask, TimingWheel
 
 sys.path.append(str(Path(__file__).parents[2] / "tools" / "proof"))
-import inboxes
-import wake_up
 import wheel_order
 from search import Broken, search
 from wheel_order import count
@@ -29,45 +27,6 @@ def test_every_state_of_a_small_wheel(rules):
 def test_the_search_finds_wrong_orders(wrong):
     with pytest.raises(Broken, match="out of order"):
         search(wheel_order.START, partial(wheel_order.steps_from, rules=wheel_order.Rules(size=2, tasks=2, **wrong)))
-
-
-def test_every_state_of_the_wake_ups():
-    assert search(wake_up.Timer(), partial(wake_up.steps_from, rules=wake_up.Rules(last=3))) > 1000
-
-
-@pytest.mark.parametrize(
-    ("wrong", "found"),
-    [({"latest_counts": False}, "misses the stop|no thread wakes"), ({"last_clears": False}, "missed a wake-up")],
-    ids=str,
-)
-def test_the_search_finds_lost_wake_ups(wrong, found):
-    with pytest.raises(Broken, match=found):
-        search(wake_up.Timer(), partial(wake_up.steps_from, rules=wake_up.Rules(last=3, **wrong)))
-
-
-@pytest.mark.parametrize("rules", [inboxes.Rules(tasks=1), inboxes.Rules(last=1)], ids=str)
-def test_every_state_of_the_inboxes(rules):
-    assert search(inboxes.Timer(), partial(inboxes.steps_from, rules=rules)) > 1000
-
-
-@pytest.mark.parametrize(
-    ("wrong", "found"),
-    [
-        ({"later_only": False, "cancels": 0}, "no thread wakes"),
-        ({"latest_counts": False, "tasks": 1, "cancels": 0}, "no thread wakes"),
-        ({"empties_after_opening": False, "cancels": 0}, "no thread wakes"),
-        ({"checks_mail_again": False, "last": 1, "tasks": 3, "cancels": 0}, "overtakes one"),
-        ({"add_empties": False, "last": 1, "cancels": 0}, "overtakes one"),
-        ({"merges": False, "last": 1, "cancels": 0}, "overtakes one"),
-        ({"clock_is_fine": False, "last": 1, "cancels": 0}, "overtakes one"),
-        ({"close_shuts": False, "last": 1, "tasks": 1, "cancels": 0}, "in an inbox after the close"),
-        ({"cancel_checks_again": False, "last": 1, "tasks": 1}, "in no place or in two"),
-    ],
-    ids=str,
-)
-def test_the_search_finds_wrong_inboxes(wrong, found):
-    with pytest.raises(Broken, match=found):
-        search(inboxes.Timer(), partial(inboxes.steps_from, rules=inboxes.Rules(**wrong)))
 
 
 def test_the_model_places_tasks_like_the_wheel():

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -33,8 +34,8 @@ def plain_files() -> list[str]:
     return re.findall(r'^include "(.+)"', plain, re.MULTILINE)
 
 
-def write_sources(folder: Path, changes: list[Change]) -> None:
-    """Write a copy of the core with changes, and the driver beside it."""
+def write_sources(folder: Path, changes: list[Change], driver: Path = HERE, parts: Sequence[str] = PARTS) -> None:
+    """Write a copy of the core with changes, and beside it the driver, whose parts are compiled behind the core."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / "core", ignore_errors=True)
     shutil.copytree(CORE, folder / "core", ignore=shutil.ignore_patterns("*.so", "*.c", "__pycache__"))
@@ -45,9 +46,9 @@ def write_sources(folder: Path, changes: list[Change]) -> None:
         texts[found[0]] = texts[found[0]].replace(old, new)
     for file, text in texts.items():
         (folder / "core" / file).write_text(text)
-    for file in [*HERE.glob("*.pxi"), *HERE.glob("*.[ch]")]:
+    for file in [*driver.glob("*.pxi"), *driver.glob("*.[ch]")]:
         shutil.copy(file, folder)
-    includes = "".join(f'include "{file}"\n' for file in [*plain_files(), *(f"{part}.pxi" for part in PARTS)])
+    includes = "".join(f'include "{file}"\n' for file in [*plain_files(), *(f"{part}.pxi" for part in parts)])
     declarations = (CORE / "_core.pxd").read_text().partition(PYTHON_PART)[0]
     directives = (CORE / "_core.pyx").read_text().partition('"""')[0]
     (folder / "plain_core.pxd").write_text(declarations)
@@ -69,11 +70,11 @@ def translate(folder: Path) -> None:
     run(folder, command)
 
 
-def compile_program(folder: Path, compiler: str, *flags: str) -> Path:
+def compile_program(folder: Path, compiler: str, *flags: str, source: str = "main.c") -> Path:
     """Compile the sources. The linker drops the functions that need Python, because nothing calls them."""
     common = ["-w", "-pthread", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"]
     places = ["-I", "core", "-I", ".", "-isystem", sysconfig.get_path("include")]
-    command = [compiler, *common, *flags, *places, "main.c", "-o", "plain", "-lm"]
+    command = [compiler, *common, *flags, *places, source, "-o", "plain", "-lm"]
     run(folder, command)
     return folder / "plain"
 

@@ -1,0 +1,21 @@
+/* What the world of a scenario (world.pxi) asks of the scheduler. */
+#include <stdint.h>
+
+enum { START_MS = 1000 }; /* the time at which a schedule begins */
+
+extern int world_inboxes, world_meetings;
+
+void fail(const char *what, int64_t found, int64_t expected);
+int decide_child(void);
+int decide_end(void);
+void thread_start(void (*run)(int64_t, int64_t, int64_t));
+void thread_is_server(void);
+void thread_does(const char *what);
+int thread_number(void);
+void threads_end_others(void);
+void wait_until_quiet(void);
+int64_t step_number(void);
+int64_t step_at_time(int64_t ms);
+void clock_advance(int64_t ms);
+int64_t clock_now_ms(void);
+int64_t memory_live(void);

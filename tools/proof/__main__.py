@@ -1,4 +1,7 @@
-"""Check every state of small wheels, in some minutes; with --quick in some seconds. wheel_order.py has the invariants."""
+"""Check every state of small wheels, in some minutes; with --quick in some seconds.
+
+The head of wheel_order.py lists the invariants.
+"""
 
 import argparse
 import sys

@@ -1,8 +1,8 @@
 """Run the plain half of the core under a scheduler that chooses every switch between threads.
 
-`search` runs the scenarios under every schedule with a few preemptions and faults, and under random ones. `planted` does so
-with faults in the core, and must find each. `replay` runs one schedule again and prints its steps: its arguments are those that
-a failure prints.
+`search` runs the scenarios under every schedule with a few preemptions and faults, and under random ones. `planted`
+searches with faults in the core, and must find each. `replay` runs one schedule again and prints its steps. Its
+arguments are those that a failure prints.
 """
 
 import argparse
@@ -13,12 +13,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "plain")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "plain"))
 import plain_build
 import planted
 from scenarios import SCENARIOS
 
+HERE = Path(__file__).parent
 # Few inboxes, which are soon full.
 SMALL = [("INBOXES = 8", "INBOXES = 2"), ("INBOX_CAPACITY = 128", "INBOX_CAPACITY = 4")]
 FLAGS = ("-O2", "-g", '-DHW_PLATFORM="controlled.h"', "-DHW_INBOXES=world_inboxes", "-DHW_MEETINGS=world_meetings")

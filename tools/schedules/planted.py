@@ -1,7 +1,7 @@
 """Concurrency faults to plant into a copy of the core: the search must find each."""
 
-# {fault: (text of the core, replacement, and so on)}. One program has all of them: world.planted_fault activates the one with
-# that NUMBER, counted from 1.
+# {fault: (text of the core, replacement, ...)}. One program has all of them, and `planted_fault` activates the one with
+# this NUMBER, counted from 1.
 WITHOUT = "planted_fault != NUMBER"
 WITH = "planted_fault == NUMBER"
 
@@ -116,7 +116,8 @@ FAULTS = {
     ),
     "a timer leaves the list of all timers without a lock": (
         "    global registry_first\n    hw_mutex_lock(&registry)\n    if timer.registry_prev is NULL:",
-        f"    global registry_first\n    if {WITHOUT}:\n        hw_mutex_lock(&registry)\n    if timer.registry_prev is NULL:",
+        f"    global registry_first\n    if {WITHOUT}:\n        hw_mutex_lock(&registry)\n"
+        "    if timer.registry_prev is NULL:",
         "registry_prev = timer.registry_prev\n    hw_mutex_unlock(&registry)",
         f"registry_prev = timer.registry_prev\n    if {WITHOUT}:\n        hw_mutex_unlock(&registry)",
     ),

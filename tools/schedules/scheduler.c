@@ -1,4 +1,4 @@
-/* Runs a scenario of scenarios.py under every schedule, or under random ones.
+/* The scheduler, and its command line.
  *
  *   plain PLANTED SCENARIO all FAULTS PREEMPTIONS [CHOICES]     every schedule with at most so many faults and preemptions
  *   plain PLANTED SCENARIO random FAULTS SEED [COUNT]           COUNT random schedules
@@ -73,7 +73,7 @@ static int64_t step_of_ms[LAST_MS - START_MS + 1]; /* when the clock reached eac
 static char failure[200];
 static int tracing;
 
-/* The plan: what was chosen of how many, in this order. */
+/* The plan: the choices of the schedule, and the number of options of each. */
 static struct {
     uint8_t chosen, options;
 } plan[LONGEST];
@@ -424,7 +424,7 @@ void thread_start(void (*run)(int64_t, int64_t, int64_t))
     thread_begin(number);
 }
 
-/* In the child of a fork. */
+/* The child of a fork has no other threads. */
 void threads_end_others(void)
 {
     for (int i = 1; i < THREADS; i++)

@@ -1,4 +1,4 @@
-/* What the world of a scenario (world.pxi) asks of the scheduler. */
+/* Functions of the scheduler for the world of a scenario (world.pxi). */
 #include <stdint.h>
 
 enum { START_MS = 1000 }; /* the time at which a schedule begins */

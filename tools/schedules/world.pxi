@@ -1,4 +1,4 @@
-# The world of a schedule: one timer, its tasks and batches, the operations of the scenarios, and a model of what they did.
+# The world of a schedule: one timer, its tasks and batches, the operations of the scenarios, and a model of their results.
 #
 # A model entry is settled where nothing else can run: after the last step of an operation, or under the timer's lock. So the
 # model and the core see all operations in the same order. An operation on a batch releases the lock in between; its entries
@@ -215,7 +215,7 @@ cdef void world_check() noexcept nogil:
 
 
 cdef public void world_end() noexcept nogil:
-    """Wait until all has happened, end the threads, take out what is left, and free everything."""
+    """Wait until all threads wait, end them, take out the pending timers, and free everything."""
     cdef Timer* timer = world.timer
     wait_until_quiet()
     world_check()

@@ -22,7 +22,7 @@ WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror"]
 
 # Headers and modules that are the same on every system.
 HEADERS = {"Python.h", "native.h", "platform/platform.h", "c_api/hwheel.h", "stdint.h"}
-MODULES = {"libc.math", "libc.stdint", "libc.string"}
+MODULES = {"libc.math", "libc.stdint", "libc.stdlib", "libc.string"}
 # Names of operating systems and compilers.
 NAMES = r"""\b(?:pthread_\w+|\w*timespec|timeval|clock_\w*time\w*|CLOCK_(?:REALTIME|MONOTONIC|BOOTTIME)\w*|
 nanosleep|usleep|eventfd|timerfd\w*|p?poll\((?!self)|p?select\(|epoll\w*|kqueue|kevent|pipe2?\(|fcntl\(|madvise|mmap|prctl|

@@ -50,7 +50,7 @@ def search(program: Path, options: argparse.Namespace) -> int:
     failures = 0
     bounds = [*zip(options.faults, options.preemptions, strict=True)]
     for name in options.scenarios or SCENARIOS:
-        runs = [("all", faults, preemptions) for faults, preemptions in bounds]
+        runs: list[tuple[object, ...]] = [("all", faults, preemptions) for faults, preemptions in bounds]
         runs.append(("random", 2, options.seed, options.random))
         for arguments in runs:
             started = time.monotonic()

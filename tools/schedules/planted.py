@@ -147,7 +147,7 @@ FAULTS = {
 
 def planted() -> list[tuple[str, str]]:
     """Return the changes of the core that plant all of FAULTS."""
-    changes = []
+    changes: list[tuple[str, str]] = []
     for number, texts in enumerate(FAULTS.values(), 1):
         new = [text.replace("NUMBER", str(number)) for text in texts[1::2]]
         changes += zip(texts[::2], new, strict=True)

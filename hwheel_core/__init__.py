@@ -51,6 +51,7 @@ try:
         set_loop_clock,
         set_loop_handle_class,
         set_loop_tasks,
+        set_timer_expire,
         survivors,
         timeout,
         timeout_at,
@@ -63,6 +64,7 @@ except ModuleNotFoundError as error:
         "folder or with `python -P`, so that Python does not find the checkout first; otherwise run `pip install .`"
     ) from error
 
+from hwheel_core.census import CallbackGroup
 from hwheel_core.errors import HwheelError, ShutDown, TimerClosed, TimerFull, TimerMissed
 from hwheel_core.snapshot import Bucket, Level, WheelSnapshot
 from hwheel_core.stats import Lateness, TimerStats
@@ -78,6 +80,7 @@ __all__ = [
     "CacheCore",
     "CacheTimer",
     "CachedCall",
+    "CallbackGroup",
     "ContainerCore",
     "DelayKey",
     "DelayQueueCore",
@@ -125,6 +128,7 @@ __all__ = [
     "set_loop_clock",
     "set_loop_handle_class",
     "set_loop_tasks",
+    "set_timer_expire",
     "timeout",
     "timeout_at",
 ]

@@ -39,6 +39,7 @@ import weakref
 
 # C variables: finalizers may use a timer at interpreter exit, when the names of modules are gone.
 cdef object TimerClosed, TimerFull, TimerMissed
+from hwheel_core.census import census_of
 from hwheel_core.errors import TimerClosed, TimerFull, TimerMissed
 from hwheel_core.snapshot import Bucket as Bucket_, Level as Level_, WheelSnapshot
 from hwheel_core.stats import Lateness as Lateness_, TimerStats
@@ -88,6 +89,7 @@ include "batch/adding.pxi"
 include "batch/timer_batch.pxi"
 include "timer/take.pxi"
 include "timer/inspect.pxi"
+include "timer/census.pxi"
 include "timer/timing_wheel.pxi"
 include "timer/adding.pxi"
 include "task/periodic.pxi"

@@ -75,6 +75,10 @@ def pending(entries: int) -> Operation:
     return timer_of(entries).pending
 
 
+def census(entries: int) -> Operation:
+    return timer_of(entries).census
+
+
 def dump(entries: int) -> Operation:
     return timer_of(entries).dump
 
@@ -196,6 +200,7 @@ def batch_expire(entries: int) -> Operation:
 OPERATIONS: dict[str, Callable[[int], Operation]] = {
     "a plain Python loop": plain_loop,
     "timer.pending()": pending,
+    "timer.census()": census,
     "timer.dump()": dump,
     "timer.load()": load,
     "timer.close()": close,

@@ -256,6 +256,31 @@ cdef class BaseTimer:
         core_set_up(self)
         return timer_pending(self.timer)
 
+    def census(self):
+        """Group the pending tasks by callback: which code has set these timers?
+
+        Bound methods are grouped by function and type of their object, partials by their function, closures of one function
+        together, and tasks with their own run() by class. Timers of batches are not counted.
+
+        Other threads run in between. A task that is added, rescheduled, or ends meanwhile may be counted, or counted twice.
+        O(pending): about 0.1 s of processor time for a million tasks. Thread-safe.
+
+        Returns:
+            A list of CallbackGroup, the largest one first.
+
+        Example:
+            >>> from hwheel import ManualTimer
+            >>> timer = ManualTimer()
+            >>> tasks = [timer.call_later(30, print, number) for number in range(3)]
+            >>> timer.advance(10)
+            >>> group = timer.census()[0]
+            >>> group.qualname, group.pending, group.oldest, group.nearest
+            ('print', 3, 10.0, 20.0)
+        """
+        core_set_up(self)
+        rows = core_census(self)
+        return census_of(rows, self.time())
+
     def time(self):
         """Return the time on the timer's clock in seconds. By default this is the clock of ``time.monotonic()``.
 

@@ -40,3 +40,12 @@ def test_idle_timeout_example_drops_all_idle_connections():
         assert int(early) + int(late) == 100
         assert int(early) >= 10 or int(late) > 90  # on a slow machine idle connections may last until the end
         assert still_open == "0"
+
+
+def test_the_census_finds_the_leak_of_the_server(tmp_path):
+    printed = run("timer_leak.py", "--svg", tmp_path / "picture.svg")
+    line = (EXAMPLES / "timer_leak.py").read_text().partition("    def close_idle")[0].count("\n") + 1
+    assert printed.startswith(f"  100 pending: __main__:{line} Connection.close_idle, owner __main__.Connection\n")
+    for picture in (tmp_path / "picture.svg", EXAMPLES.parent / "docs" / "pictures" / "live" / "timer_leak.svg"):
+        shown = picture.read_text().replace("&#160;", " ")
+        assert f"__main__:{line} Connection.close_idle" in shown and "http://www.w3.org" in shown

@@ -72,7 +72,7 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert {row["implementation"] for row in result["memory"]} >= {"hwheel", "hwheel bulk", "asyncio", "heapq"}
     assert all(row["allocated_bytes"] > 0 for row in result["memory"])
     assert result["pause"]["during_us"]["count"] > 0
-    assert len(result["all_entries"]["rows"]) == 21
+    assert len(result["all_entries"]["rows"]) == 22
     assert 20 in [row["wheel_size"] for row in result["wheel_sizes"]]
     settings = result["settings"]
     for row in result["lateness"]:

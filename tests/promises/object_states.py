@@ -30,6 +30,7 @@ INTERNAL = {
     "CacheCore",
     "CacheDeadline",
     "CachedCall",
+    "CensusGroup",
     "Columns",
     "ContainerCore",
     "DelayQueueCore",

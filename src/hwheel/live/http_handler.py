@@ -1,4 +1,4 @@
-"""The HTTP side of a live server: three pages, over HTTP/1.0, with one request per connection."""
+"""The HTTP side of a live server: four pages, over HTTP/1.0, with one request per connection."""
 
 import base64
 import hashlib
@@ -11,13 +11,13 @@ from importlib.resources import files
 from typing import Any, Protocol
 
 from hwheel.extras import MissingExtraError
-from hwheel.live.snapshot import Sources, metrics_of, snapshot_of
+from hwheel.live.snapshot import Sources, metrics_of, snapshot_of, timers_of
 from hwheel.version import __version__
 
 PAGE = files("hwheel.live").joinpath("page.html").read_text("utf-8")
 PATIENCE_S = 5.0  # how long a client can pause
 SEND_BUFFER = 65_536  # bytes; small, because send() waits until a third of the buffer is free
-NOT_FOUND = "the pages are /, /live.json, and /metrics"
+NOT_FOUND = "the pages are /, /live.json, /timers, and /metrics"
 
 
 def hash_source(tag: str) -> str:
@@ -80,6 +80,8 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, "text/html", PAGE.encode())
         elif path == "/live.json":
             self.reply(200, "application/json", json.dumps(snapshot_of(self.server.sources)).encode())
+        elif path == "/timers":
+            self.reply(200, "application/json", json.dumps(timers_of(self.server.sources)).encode())
         elif path == "/metrics":
             try:
                 self.reply(200, "text/plain; version=0.0.4", metrics_of(self.server.sources))

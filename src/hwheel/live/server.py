@@ -61,8 +61,9 @@ class LiveServer:
     Serve snapshots of this process's timers until ``close()``, the end of a ``with`` block, or the end of the program.
 
     The server speaks HTTP: ``/`` is a page for browsers without external resources; ``/live.json`` has the same data as
-    JSON; ``/metrics`` is Prometheus' text format, if ``hwheel[metrics]`` is installed. All pages are read-only. Timers
-    are referenced weakly; closed or freed timers are not shown.
+    JSON; ``/timers`` has the census of each timer, see ``census()``; ``/metrics`` is Prometheus' text format, if
+    ``hwheel[metrics]`` is installed. All pages are read-only. Timers are referenced weakly; closed or freed timers are
+    not shown.
 
     Only the owner can use a Unix socket (mode 0600). A stale socket is replaced. Every user of the machine can use a
     port, without a password. A request whose Host header names another server is refused.

@@ -1,5 +1,6 @@
 """Snapshots of the timers and purgatories of this process, in the structure of /live.json."""
 
+import contextlib
 import itertools
 import os
 import sys
@@ -13,9 +14,12 @@ from hwheel.extras import needed_by
 from hwheel.purgatory import DelayedOperationPurgatory
 from hwheel.timers.base import BaseTimer
 from hwheel.timers.lifecycle import followers
+from hwheel.types import CallbackGroup
 from hwheel.version import __version__
 
 MAX_BARS = 60  # the most bars for the buckets of a level
+MAX_CALLBACKS = 20  # the most callbacks of a timer
+MAX_SHARE = 100  # a census that takes a second is the last one for 100 seconds
 
 Source = BaseTimer | DelayedOperationPurgatory[Any]
 _Source = TypeVar("_Source", BaseTimer, DelayedOperationPurgatory[Any])
@@ -35,6 +39,7 @@ class Sources:
                 expected = "a SystemTimer, a ManualTimer, or a DelayedOperationPurgatory"
                 raise TypeError(f"expected {expected}, got {type(source).__name__}")
         self._given = [weakref.ref(source) for source in given] or None
+        self.censuses = Censuses()
         self.lock = threading.Lock()  # one snapshot at a time, so that many clients do not slow down the timers
         self._timer_names: Names[BaseTimer] = Names()
         self._purgatory_names: Names[DelayedOperationPurgatory[Any]] = Names()
@@ -107,6 +112,51 @@ def metrics_of(sources: Sources) -> bytes:
     return generate_latest(registry)
 
 
+class Censuses:
+    """The census of each timer, taken so seldom that all of them need at most 1 % of a processor."""
+
+    def __init__(self) -> None:
+        self._taken: dict[weakref.ref[BaseTimer], tuple[float, float, list[CallbackGroup]]] = {}
+
+    def of(self, timer: BaseTimer) -> tuple[float, list[CallbackGroup]]:
+        """Return the age of the last census in seconds, and its groups. The caller holds the lock of the sources."""
+        now = time.monotonic()
+        key = weakref.ref(timer, self._forget)
+        taken_at, due_at, groups = self._taken.get(key, (now, now, []))
+        if now >= due_at:
+            begin = time.thread_time()
+            with contextlib.suppress(Exception):  # the timer's clock may be broken
+                groups = timer.census()
+            taken_at, due_at = now, now + MAX_SHARE * (time.thread_time() - begin)
+            self._taken[key] = taken_at, due_at, groups
+        return now - taken_at, groups
+
+    def _forget(self, gone: weakref.ref[BaseTimer]) -> None:
+        self._taken.pop(gone, None)
+
+
+def callbacks_of(censuses: Censuses, timer: BaseTimer) -> dict[str, Any]:
+    """Return the largest groups of a timer's census. docs/live.md describes the names."""
+    age_s, groups = censuses.of(timer)
+    names = ("module", "qualname", "line", "owner", "pending", "share", "oldest_s", "nearest_s", "farthest_s")
+    return {
+        "census_age_s": age_s,
+        "callbacks": [dict(zip(names, group, strict=True)) for group in groups[:MAX_CALLBACKS]],
+    }
+
+
+def timers_of(sources: Sources) -> dict[str, Any]:
+    """Return the census of each timer: which code has set these timers?"""
+    with sources.lock:
+        return {
+            "pid": os.getpid(),
+            "timers": [
+                {"name": name, "pending": len(timer), **callbacks_of(sources.censuses, timer)}
+                for name, timer in sources.timers().items()
+            ],
+        }
+
+
 def snapshot_of(sources: Sources) -> dict[str, Any]:
     """Return a snapshot. docs/live.md describes the names."""
     with sources.lock:
@@ -115,7 +165,10 @@ def snapshot_of(sources: Sources) -> dict[str, Any]:
             "pid": os.getpid(),
             "program": program_name(),
             "time": time.monotonic(),
-            "timers": [timer_snapshot(name, timer) for name, timer in sources.timers().items()],
+            "timers": [
+                timer_snapshot(name, timer) | callbacks_of(sources.censuses, timer)
+                for name, timer in sources.timers().items()
+            ],
             "purgatories": [
                 {"name": name, **purgatory.stats()._asdict()} for name, purgatory in sources.purgatories().items()
             ],

@@ -12,7 +12,7 @@ from hwheel.threading.latch import Latch
 from hwheel.threading.pool import IDLE_NAME
 from hwheel.timers.base import report_uncaught
 from hwheel.timers.lifecycle import end_forked_thread
-from hwheel_core import RLock, TimerTask
+from hwheel_core import RLock, TimerTask, set_timer_expire
 
 __all__ = ["Timer"]
 
@@ -389,6 +389,9 @@ def _expire(timer: Timer) -> None:
     if _engine is not None and not timer._has_expired:
         timer._has_expired = True
         _engine.submit(timer._run_in_pool, timer._daemonic)
+
+
+set_timer_expire(_expire)
 
 
 def _after_fork_in_child() -> None:

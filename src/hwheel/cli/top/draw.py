@@ -21,6 +21,7 @@ NOTHING = "-"
 SIDE_BY_SIDE = 100  # columns that show the levels beside the lateness
 MORE = 80  # columns that the table with all figures needs
 MIN_WIDTH = 40
+MAX_CALLBACKS = 8  # lines for the callbacks of a timer
 
 
 class Page:
@@ -124,7 +125,22 @@ class Page:
             body.add_row(self._levels(timer["levels"], half), self._lateness(steps, half))
         else:
             body = Group(self._levels(timer["levels"], self.width), self._lateness(steps, self.width))
-        return Group("", head, Text(said, QUIET), body)
+        return Group("", head, Text(said, QUIET), body, *self._callbacks(timer))
+
+    def _callbacks(self, timer: Mapping[str, Any]) -> Iterator[RenderableType]:
+        """Draw a line for each callback, which shows who has set these timers."""
+        found = timer.get("callbacks", [])[:MAX_CALLBACKS]
+        if not found:
+            return
+        rows = []
+        for one in found:
+            row = [number(one["pending"]), f"{one['share']:.0%}", ms_text(1e3 * max(one["oldest_s"], 0))]
+            row += [ms_text(1e3 * max(one[name], 0)) for name in ("nearest_s", "farthest_s")]
+            rows.append((callback_name(one), row))
+        heads = ["pending", "share", "oldest", "next in", "last in"]
+        age_s = timer["census_age_s"]
+        yield Text(f"callbacks{f', counted {ms_text(1e3 * age_s)} ago' if age_s >= 1 else ''}", QUIET)
+        yield self._table("callback", heads, rows)
 
     def _levels(self, levels: Sequence[Mapping[str, Any]], width: int) -> RenderableType:
         """Draw a line for each level: its pending timers from now on to the right."""
@@ -160,6 +176,18 @@ class Page:
             bar = BLOCK * math.ceil(room * count / most)
             grid.add_row(f"to {ms_text(upper_ms)}", bar.ljust(room), number(count))
         return grid
+
+
+def callback_name(one: Mapping[str, Any]) -> str:
+    """Format the place of a callback.
+
+    >>> callback_name({"module": "app.server", "qualname": "Session.ping", "line": 12, "owner": "app.Web"})
+    'app.server:12 Session.ping of Web'
+    """
+    line = "" if one["line"] is None else f":{one['line']}"
+    owner = (one["owner"] or "").rpartition(".")[2]
+    of_owner = f" of {owner}" if owner and f"{owner}." not in one["qualname"] else ""
+    return f"{one['module']}{line} {one['qualname']}{of_owner}"
 
 
 def merge_bars(bars: Sequence[int], room: int) -> list[int]:

@@ -98,6 +98,15 @@ def test_input_of_a_checkpoint_that_has_not_begun_may_change(spark, tmp_path):
         kept_input(state, str(tmp_path))
 
 
+def test_checkpoint_that_did_not_keep_its_input_keeps_the_given_name(spark, tmp_path):
+    state = Directory(spark, str(tmp_path / "state"))
+    (tmp_path / "state/messages/offsets").mkdir(parents=True)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to("in")
+    for name in ("link", "in"):
+        assert kept_input(state, str(tmp_path / name)) == (f"file:{tmp_path}/link", "json")
+
+
 def test_topic_is_the_same_at_other_brokers(spark, tmp_path):
     state = Directory(spark, str(tmp_path / "state"))
     kept_input(state, "kafka://a:1/t")

@@ -1,8 +1,8 @@
 """The input that a checkpoint belongs to: its place and its format.
 
 Spark remembers the files that it has read by their URLs. Under another name, the same directory would be read again. So
-the checkpoint keeps the place and the format, and a start with others is refused. A directory is known by what it is: a
-symbolic link or a second mount of the same directory is read under the first name.
+the checkpoint keeps the place and the format, and a start with others is refused. A symbolic
+link to the same directory, or a second mount of it, is read under the first name.
 """
 
 import json
@@ -34,11 +34,15 @@ def kept_input(
     Raises:
         CheckpointOptionsError: The checkpoint has another input.
     """
-    place = place if is_topic(place) else real_url(checkpoint, place)
-    stored_place, stored_format = stored_input(checkpoint) or (None, None)
+    stored = stored_input(checkpoint)
+    stored_place, stored_format = stored or (None, None)
+    if not is_topic(place):
+        # A checkpoint from before it kept its input has read the files under the name that was given.
+        is_older = stored is None and checkpoint.exists(BEGUN)
+        place = Directory(checkpoint.spark, place).url if is_older else real_url(checkpoint, place)
     if stored_format is not None and format is not None:
         check_same("format", stored_format, format)
-    if stored_place is None and moved_from is not None:  # a checkpoint that was written before it kept its input
+    if stored_place is None and moved_from is not None:
         stored_place = Directory(checkpoint.spark, moved_from).url
     if stored_place is not None and not is_same(stored_place, place):
         if moved_from is None or is_topic(place) or not is_same(real_url(checkpoint, moved_from), stored_place):

@@ -1,7 +1,7 @@
 """Numbers that a checkpoint shares with its outputs and its input, so that a start notices an older copy of any.
 
-Spark numbers the batches of a query. A checkpoint that was restored from an older copy uses the numbers again: for
-batches whose files are in the output already, and without the input files that were removed in the meantime. So each
+Spark numbers the batches of a query. A checkpoint that was restored from an older copy uses the numbers again, for
+batches whose files are in the output already. It also lacks the input files that were removed since the copy. So each
 of the others keeps a number too, and a start compares them:
 
 - An output directory has the id of its query and the last batch with messages, written before the files of the batch.

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from containers.compared import bytes_each, measure_operations, processor_ns, rows_of
 from hwheel import ExpiringDict, ManualTimer
+from hwheel.cachetools import TTLCache
 from lib.figures import median_and_range, show_rows
 from lib.machine import installed, isolated
 from lib.settings import Settings
@@ -42,6 +43,15 @@ class Ours(Cache):
     def __init__(self, most: int) -> None:
         self.timer = ManualTimer()
         self.entries = ExpiringDict[Any, Any](TTL_S, maxsize=most, timer=self.timer)
+        self.expire = lambda: self.timer.advance(2 * TTL_S)
+
+
+class OursForCachetools(Cache):
+    name = "hwheel.cachetools.TTLCache"
+
+    def __init__(self, most: int) -> None:
+        self.timer = ManualTimer()
+        self.entries = TTLCache[Any, Any](most, TTL_S, self.timer.time)
         self.expire = lambda: self.timer.advance(2 * TTL_S)
 
 
@@ -77,7 +87,7 @@ class OfExpiringdict(Cache):
         self.entries = Other(max_len=most, max_age_seconds=TTL_S)
 
 
-ALL: tuple[Any, ...] = (Ours, OfCachetools, OfExpiringdict)
+ALL: tuple[Any, ...] = (Ours, OursForCachetools, OfCachetools, OfExpiringdict)
 
 
 def measure(settings: Settings, on_turn: Callable[[str], object]) -> dict[str, Any]:

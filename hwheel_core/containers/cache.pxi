@@ -575,7 +575,9 @@ cdef object cache_put(CacheCore self, object key, object value, bint keeps):
 
 
 cdef bint cache_passed(CacheCore self, object deadline, double now_s, object now) except -1:
-    return not (now_s if self.known else now) < deadline
+    if self.known:
+        return not now_s < <double>deadline         # needs no memory
+    return not now < deadline
 
 
 cdef object cache_get(CacheCore self, object key):
@@ -591,3 +593,24 @@ cdef object cache_get(CacheCore self, object key):
         return NOT_THERE
     cache_use(self, entry)
     return <object>entry.value
+
+
+cdef tuple cache_popitem(CacheCore self):
+    """Remove the least recently used entry and return its pair; None if the cache is empty."""
+    cdef DictEntry* entry
+    cdef double now_s = 0
+    cdef tuple pair
+    now = cache_now(self, &now_s)
+    cache_expire_or_hook(self, now_s, now)
+    while self.table.count:
+        entry = self.table.order.newer
+        pair = (<object>entry.key, <object>entry.value)     # may run the collector, and with it foreign code
+        if entry is not self.table.order.newer or <PyObject*>pair[1] is not entry.value:
+            continue
+        if self.overrides & CACHE_DELITEM:
+            del self[pair[0]]
+        else:
+            cache_take_out(self, entry)
+            cache_drop(self, entry)
+        return pair
+    return None

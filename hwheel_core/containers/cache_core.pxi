@@ -230,24 +230,15 @@ cdef class CacheCore(ContainerCore):
             >>> cache.popitem()
             ('ada', 'tea')
         """
-        cdef DictEntry* entry
-        cdef double now_s = 0
         container_ready(self)
-        with cache_timer(self):
-            now = cache_now(self, &now_s)
-            cache_expire_or_hook(self, now_s, now)
-            while self.table.count:
-                entry = self.table.order.newer
-                pair = (<object>entry.key, <object>entry.value)     # may run the collector, and with it foreign code
-                if entry is not self.table.order.newer or <PyObject*>pair[1] is not entry.value:
-                    continue
-                if self.overrides & CACHE_DELITEM:
-                    del self[pair[0]]
-                else:
-                    cache_take_out(self, entry)
-                    cache_drop(self, entry)
-                return pair
-        raise KeyError(f"{type(self).__name__} is empty") from None
+        if self.overrides & (CACHE_DELITEM | CACHE_EXPIRE):
+            with cache_timer(self):
+                pair = cache_popitem(self)
+        else:
+            pair = cache_popitem(self)
+        if pair is None:
+            raise KeyError(f"{type(self).__name__} is empty") from None
+        return pair
 
     # --- all of them ---------------------------------------------------------------------------------------------
 

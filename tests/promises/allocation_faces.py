@@ -1,4 +1,4 @@
-"""Allocation failures in purgatories, event loops, ExpiringDict, and DelayQueue."""
+"""Allocation failures in purgatories, event loops, ExpiringDict, TTLCache, and DelayQueue."""
 
 import asyncio
 from collections import deque
@@ -8,6 +8,7 @@ from allocation_failures import FAR_MS, print_nothing, scenario
 from containers import take_due
 from hwheel import DelayQueue, ExpiringDict
 from hwheel.asyncio import new_event_loop
+from hwheel.cachetools import TTLCache
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from invariants import check_invariants
 
@@ -254,6 +255,49 @@ def dict_expire(world):
             yield f"expired {keys}; {len(held.dict)} remain, after {error!r}"
 
     return lambda: world.timer.advance(10), check
+
+
+class CacheCase:
+    """A TTLCache with four entries."""
+
+    def __init__(self, world):
+        self.cache = TTLCache(8, 5, world.timer.time)
+        for key in range(4):
+            self.cache[key] = 1
+
+    def faults(self, world, keys):
+        if sorted(self.cache) != sorted(keys):
+            yield f"keys {sorted(self.cache)}, expected {sorted(keys)}"
+        check_invariants(self.cache)
+        world.timer.advance(FAR_MS)
+        if len(self.cache):
+            yield f"{len(self.cache)} remain"
+
+
+def uses_cache(name, use, after):
+    """Register a scenario. `after`: the keys if the operation succeeds. If it fails, they stay the same."""
+
+    def prepare(world):
+        held = CacheCase(world)
+
+        def check(error):
+            yield from held.faults(world, ALL if error else after)
+
+        return use(held.cache), check
+
+    scenario(prepare, f"cache_{name}")
+
+
+uses_cache("set", lambda cache: lambda: cache.__setitem__(9, 1), [*ALL, 9])
+uses_cache("set_again", lambda cache: lambda: cache.__setitem__(2, 1), ALL)
+uses_cache("setdefault", lambda cache: lambda: cache.setdefault(9, 1), [*ALL, 9])
+uses_cache("get", lambda cache: lambda: cache[2], ALL)
+uses_cache("pop", lambda cache: lambda: cache.pop(2), [0, 1, 3])
+uses_cache("popitem", lambda cache: cache.popitem, [1, 2, 3])
+uses_cache("delete", lambda cache: lambda: cache.__delitem__(2), [0, 1, 3])
+uses_cache("list", lambda cache: lambda: list(cache), ALL)
+uses_cache("clear", lambda cache: cache.clear, [])
+uses_cache("expire", lambda cache: cache.expire, ALL)
 
 
 class QueueCase:

@@ -138,7 +138,7 @@ def test_example_of_the_page(spark, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, not string"),
+        ({"start": ["x"]}, "column 'start' must be a number of milliseconds or a timestamp, got string"),
         ({"start": [10], "end": [9]}, r"0.parquet, row 0: 'end' is before 'start'"),
         (
             {"start": pa.array([], pa.int64()), "end": pa.array([], pa.int64()), "timeout": pa.array([], pa.int64())},

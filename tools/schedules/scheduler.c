@@ -29,7 +29,7 @@ int world_inboxes, world_meetings; /* HW_INBOXES and HW_MEETINGS of the core */
 #include <unistd.h>
 
 enum {
-    THREADS = 8, /* 0 ends the scenario; the last ones are started on the way */
+    THREADS = 10, /* 0 ends the scenario; the last ones are started on the way */
     SCRIPTED = 5,
     STACK = 1 << 17,
     OPERATIONS = 8,

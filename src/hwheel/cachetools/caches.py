@@ -44,7 +44,7 @@ class _TimedCache(CacheCore[_K, _V], MutableMapping[_K, _V]):
         return f"{type(self).__name__}({dict(self._pairs())!r}, maxsize={self.maxsize!r}, currsize={self.currsize!r})"
 
     def __copy__(self) -> Self:
-        copied = _blank(type(self))
+        copied: Self = _blank(type(self))
         copied.__setstate__((self.__dict__, self._state()))
         return copied
 

@@ -147,7 +147,7 @@ def size(text: str) -> int:
     parts = re.fullmatch(r"\s*(\d+)\s*([kMG]?)B?\s*", text, re.ASCII | re.IGNORECASE)
     if parts is None:
         raise argparse.ArgumentTypeError(f'must be a size like "1MB" or "500kB", not {text!r}')
-    value = int(parts[1]) * 1000 ** " kmg".index(parts[2].lower() or " ")
+    value: int = int(parts[1]) * 1000 ** " kmg".index(parts[2].lower() or " ")
     if not 100 <= value <= 1_000_000_000:
         raise argparse.ArgumentTypeError(f"must be from 100B to 1GB, not {text!r}")
     return value

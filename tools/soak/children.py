@@ -41,6 +41,8 @@ def work_until(load, end, *args):
     while True:
         load.adders["inline"].timer.call_later(60, print).cancel()
         load.adders["batches"].timer.call_many(array("q", [1, 2, 60_000] * 20), len).cancel()
+        # If a thread other than the main one has forked, CPython 3.13 runs signal handlers only where it is asked to.
+        signal.pthread_kill(threading.get_ident(), 0)
 
 
 def wait_for_a_callback(timer):

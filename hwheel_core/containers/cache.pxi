@@ -42,10 +42,6 @@ cdef inline bint cache_has_objects(CacheCore self) noexcept:
     return self.sized or not self.known
 
 
-cdef inline CacheTimer cache_timer(CacheCore self):
-    return self.clock
-
-
 cdef inline double seconds_of(int64_t ms, int32_t ns) noexcept:
     return <double>(ms * NS_PER_MS + ns) / 1e9 if -9e12 < ms < 9e12 else <double>ms / 1e3
 
@@ -126,6 +122,32 @@ cdef inline void cache_use(CacheCore self, DictEntry* entry) noexcept:
     if entry.newer is not &self.table.order:
         order_unlink(entry)
         order_append(&self.table, entry)
+
+
+# The core calls these in try and finally, because a `with` statement needs memory to call __exit__().
+
+cdef list clock_freeze(CacheTimer self):
+    """Let time stand still for this thread. Return what clock_thaw needs; the first item is the time."""
+    cdef object thread = PyThread_get_thread_ident()
+    cdef list frozen = self.frozen.get(thread)
+    if frozen is None:
+        frozen = self.frozen[thread] = [self.clock(), 0, thread]
+    frozen[1] += 1
+    return frozen
+
+
+cdef bint clock_thaw(CacheTimer self, list frozen) except False:
+    """Let time go on, and run an alarm that was missed. This needs no memory."""
+    cdef object cache = None
+    with cython.critical_section(self):
+        frozen[1] -= 1
+        if frozen[1] == 0:
+            del self.frozen[frozen[2]]
+            if self.missed and not self.frozen:
+                cache = self.cache()
+    if cache is not None:
+        cache._on_alarm()
+    return True
 
 
 # --- links -----------------------------------------------------------------------------------------------------------
@@ -254,12 +276,9 @@ cdef bint cache_expire_turn(CacheCore self, double now_s, object now, list pairs
     cdef tuple pair = None
     while True:
         if pairs is not None and pair is None:
-            try:
-                pair = dict_new_pair(pairs)     # before the entry is taken, so that out-of-memory loses none
-            except MemoryError:
-                if len(pairs):
-                    return False                # the rest follows at the next operation
-                raise
+            pair = dict_new_pair(pairs)         # before the entry is taken, so that out-of-memory loses none
+            if pair is None:
+                return False                    # the rest follows at the next operation
         entry = cache_expired(self, now_s, now, &budget)
         if entry is NULL and budget > 0:
             return False
@@ -294,8 +313,11 @@ cdef bint cache_expire(CacheCore self, double now_s, object now, list pairs=None
 cdef bint cache_expire_or_hook(CacheCore self, double now_s, object now) except False:
     """Remove all expired entries, with the method of a subclass if it overrides expire()."""
     if self.overrides & CACHE_EXPIRE:
-        with cache_timer(self) as time:
-            self.expire(time)
+        frozen = clock_freeze(self.clock)
+        try:
+            self.expire(frozen[0])
+        finally:
+            clock_thaw(self.clock, frozen)
         return True
     return cache_expire(self, now_s, now)
 
@@ -434,8 +456,11 @@ cdef bint cache_evict(CacheCore self, double now_s, object now) except False:
     cdef int budget = SLICE
     cdef DictEntry* entry
     if self.overrides & (CACHE_POPITEM | CACHE_DELITEM):
-        with cache_timer(self):
+        frozen = clock_freeze(self.clock)
+        try:
             self.popitem()
+        finally:
+            clock_thaw(self.clock, frozen)
         return True
     entry = cache_expired(self, now_s, now, &budget)
     if entry is NULL and self.table.count:

@@ -18,23 +18,10 @@ cdef class CacheTimer:
         return self.clock() if frozen is None else frozen[0]
 
     def __enter__(self):
-        cdef object thread = PyThread_get_thread_ident()
-        cdef list frozen = self.frozen.get(thread)
-        if frozen is None:
-            frozen = self.frozen[thread] = [self.clock(), 0]
-        frozen[1] += 1
-        return frozen[0]
+        return clock_freeze(self)[0]
 
-    @cython.critical_section
     def __exit__(self, *exc_info):
-        cdef object thread = PyThread_get_thread_ident()
-        cdef list frozen = self.frozen[thread]
-        frozen[1] -= 1
-        if frozen[1] == 0:
-            del self.frozen[thread]
-            cache = self.cache() if self.missed and not self.frozen else None
-            if cache is not None:
-                cache._on_alarm()
+        clock_thaw(self, self.frozen[PyThread_get_thread_ident()])
 
     def __getattr__(self, name):
         return getattr(self.clock, name)
@@ -113,8 +100,11 @@ cdef class CacheCore(ContainerCore):
     @cython.critical_section
     def __setitem__(self, key, value):
         if self.overrides & (CACHE_EXPIRE | CACHE_POPITEM | CACHE_DELITEM):
-            with cache_timer(self):
+            frozen = clock_freeze(self.clock)
+            try:
                 cache_put(self, key, value, False)
+            finally:
+                clock_thaw(self.clock, frozen)
         else:
             cache_put(self, key, value, False)
 
@@ -147,8 +137,11 @@ cdef class CacheCore(ContainerCore):
             ('tea', 'nothing')
         """
         if self.overrides & (CACHE_GETITEM | CACHE_CONTAINS):
-            with cache_timer(self):
+            frozen = clock_freeze(self.clock)
+            try:
                 return self[key] if key in self else default
+            finally:
+                clock_thaw(self.clock, frozen)
         value = cache_get(self, key)
         return default if value is NOT_THERE else value
 
@@ -171,11 +164,14 @@ cdef class CacheCore(ContainerCore):
         """
         cdef double now_s = 0
         if self.overrides & (CACHE_GETITEM | CACHE_CONTAINS | CACHE_DELITEM):
-            with cache_timer(self):
+            frozen = clock_freeze(self.clock)
+            try:
                 if key in self:
                     value = self[key]
                     del self[key]
                     return value
+            finally:
+                clock_thaw(self.clock, frozen)
         else:
             now = cache_now(self, &now_s)
             if cache_find(self, key, mixed_hash(key), now_s, now) is not NULL:
@@ -203,16 +199,18 @@ cdef class CacheCore(ContainerCore):
             >>> cache.setdefault("ada", "jam"), cache.setdefault("bob", "jam")
             ('tea', 'jam')
         """
-        if self.overrides & (CACHE_GETITEM | CACHE_SETITEM | CACHE_CONTAINS):
-            with cache_timer(self):
-                if key in self:
-                    return self[key]
-                self[key] = default
-                return default
-        if self.overrides:
-            with cache_timer(self):
+        if not self.overrides:
+            return cache_put(self, key, default, True)
+        frozen = clock_freeze(self.clock)
+        try:
+            if not self.overrides & (CACHE_GETITEM | CACHE_SETITEM | CACHE_CONTAINS):
                 return cache_put(self, key, default, True)
-        return cache_put(self, key, default, True)
+            if key in self:
+                return self[key]
+            self[key] = default
+            return default
+        finally:
+            clock_thaw(self.clock, frozen)
 
     @cython.critical_section
     def popitem(self):
@@ -232,8 +230,11 @@ cdef class CacheCore(ContainerCore):
         """
         container_ready(self)
         if self.overrides & (CACHE_DELITEM | CACHE_EXPIRE):
-            with cache_timer(self):
+            frozen = clock_freeze(self.clock)
+            try:
                 pair = cache_popitem(self)
+            finally:
+                clock_thaw(self.clock, frozen)
         else:
             pair = cache_popitem(self)
         if pair is None:

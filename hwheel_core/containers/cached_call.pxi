@@ -1,7 +1,27 @@
 # CachedCall: calls of functions whose results are cached.
 
+ctypedef object (*Access)(CachedCall, object, object, object)     # called with the call, the cache, a key, and a value
 
-cdef object cached_look(object cache, object key):
+cdef tuple NO_ERROR = (None, None, None)
+
+
+cdef object cached_locked(CachedCall self, object lock, Access access, object cache, object key, object value):
+    """Return access(self, cache, key, value), called under the lock, if it is not None.
+
+    Without a `with` statement: Cython's code for it crashes if there is no memory for the traceback of an exception. Here,
+    releasing a lock of the module threading needs no memory.
+    """
+    if lock is None:
+        return access(self, cache, key, value)
+    leave = lock.__exit__
+    lock.__enter__()
+    try:
+        return access(self, cache, key, value)
+    finally:
+        leave(*NO_ERROR)
+
+
+cdef object cached_look(CachedCall self, object cache, object key, object _):
     """Return the value of a key, or NOT_THERE."""
     if isinstance(cache, CacheCore) and not (<CacheCore>cache).overrides & (CACHE_GETITEM | CACHE_MISSING):
         with cython.critical_section(cache):
@@ -12,12 +32,25 @@ cdef object cached_look(object cache, object key):
         return NOT_THERE
 
 
-cdef bint cached_store(object cache, object key, object value) except False:
+cdef object cached_store(CachedCall self, object cache, object key, object value):
     try:
         cache[key] = value
     except ValueError:
         pass                                # too large for the cache
-    return True
+    return value
+
+
+cdef object cached_set_default(CachedCall self, object cache, object key, object value):
+    try:
+        value = cache.setdefault(key, value)        # another thread may have been faster
+    except ValueError:
+        pass
+    return value
+
+
+cdef object cached_clear(CachedCall self, object cache, object _, object __):
+    cache.clear()
+    self.hits = self.misses = 0
 
 
 cdef class CachedCall:
@@ -38,7 +71,7 @@ cdef class CachedCall:
         cdef object key = args if self.plain_key and not kwargs else self.key(*args, **kwargs)
         if self.condition is not None:
             return cached_wait(self, cache, key, args, kwargs)
-        value = cached_look_locked(self, cache, key)
+        value = cached_locked(self, cached_lock(self), cached_look, cache, key, None)
         if value is not NOT_THERE:
             hw_count_add(&self.hits, 1)
             return value
@@ -47,13 +80,8 @@ cdef class CachedCall:
         hw_count_add(&self.misses, 1)
         value = self.function(*args, **kwargs)
         if self.lock is None:
-            cached_store(cache, key, value)
-            return value
-        with cached_lock(self):
-            try:
-                return cache.setdefault(key, value)     # another thread may have been faster
-            except ValueError:
-                return value
+            return cached_store(self, cache, key, value)
+        return cached_locked(self, cached_lock(self), cached_set_default, cache, key, value)
 
     @property
     def cache(self):
@@ -72,13 +100,7 @@ cdef class CachedCall:
 
     def cache_clear(self):
         """Remove all entries of the cache, and set the counts of hits and misses to zero."""
-        if self.lock is None:
-            cached_cache(self).clear()
-            self.hits = self.misses = 0
-        else:
-            with cached_lock(self):
-                cached_cache(self).clear()
-                self.hits = self.misses = 0
+        cached_locked(self, cached_lock(self), cached_clear, cached_cache(self), None, None)
 
     # --- for calls that are not made by __call__ -----------------------------------------------------------------
 
@@ -91,18 +113,14 @@ cdef class CachedCall:
 
     def _look(self, key, missing):
         """Return the value of a key, or `missing`."""
-        value = cached_look_locked(self, cached_cache(self), key)
+        value = cached_locked(self, cached_lock(self), cached_look, cached_cache(self), key, None)
         if value is NOT_THERE:
             return missing
         hw_count_add(&self.hits, 1)
         return value
 
     def _store(self, key, value):
-        if self.lock is None:
-            cached_store(cached_cache(self), key, value)
-        else:
-            with cached_lock(self):
-                cached_store(cached_cache(self), key, value)
+        cached_locked(self, cached_lock(self), cached_store, cached_cache(self), key, value)
 
     def _count_hit(self):
         hw_count_add(&self.hits, 1)
@@ -119,32 +137,33 @@ cdef inline object cached_lock(CachedCall self):
     return self.lock(self.owner) if self.bound and self.lock is not None else self.lock
 
 
-cdef object cached_look_locked(CachedCall self, object cache, object key):
-    if self.lock is None:
-        return cached_look(cache, key)
-    with cached_lock(self):
-        return cached_look(cache, key)
-
-
 cdef object cached_wait(CachedCall self, object cache, object key, tuple args, dict kwargs):
     """Call with a condition: calls for one key run one after the other."""
     cdef object lock = cached_lock(self)
     cdef object condition = self.cache_condition
-    with lock:
-        while key in self.running:
-            condition.wait()
-        value = cached_look(cache, key)
-        if value is not NOT_THERE:
-            hw_count_add(&self.hits, 1)
-            return value
-        self.running.add(key)
-        hw_count_add(&self.misses, 1)
+    cdef object value = cached_locked(self, lock, cached_begin, cache, key, condition)
+    if value is not NOT_THERE:
+        hw_count_add(&self.hits, 1)
+        return value
+    hw_count_add(&self.misses, 1)
     try:
         value = self.function(*args, **kwargs)
-        with lock:
-            cached_store(cache, key, value)
+        cached_locked(self, lock, cached_store, cache, key, value)
         return value
     finally:
-        with lock:
-            self.running.remove(key)
-            condition.notify_all()
+        cached_locked(self, lock, cached_end, cache, key, condition)
+
+
+cdef object cached_begin(CachedCall self, object cache, object key, object condition):
+    """Wait for the running call of a key. Return its value, or NOT_THERE to a caller that runs the function now."""
+    while key in self.running:
+        condition.wait()
+    value = cached_look(self, cache, key, None)
+    if value is NOT_THERE:
+        self.running.add(key)
+    return value
+
+
+cdef object cached_end(CachedCall self, object cache, object key, object condition):
+    self.running.remove(key)
+    condition.notify_all()

@@ -414,10 +414,19 @@ cdef bint dict_arm_again(ExpiringDictCore self) except False:
 
 
 cdef tuple dict_new_pair(list pairs):
-    """Create the pair for the next report, untracked until it is filled, and reserve room for it in the list."""
-    cdef tuple pair = PyTuple_New(2)
-    PyObject_GC_UnTrack(<PyObject*>pair)
-    list_reserve(pairs)
+    """Create the pair for the next report, untracked until it is filled, and reserve room for it in the list.
+
+    Return None if memory is lacking and the list has pairs already: the caller reports these first.
+    """
+    cdef tuple pair
+    try:
+        pair = PyTuple_New(2)
+        PyObject_GC_UnTrack(<PyObject*>pair)
+        list_reserve(pairs)
+    except MemoryError:
+        if not pairs:
+            raise
+        pair = None
     return pair
 
 
@@ -456,12 +465,9 @@ cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) 
     turn_begin(&turn)
     while True:
         if self.on_expire_ is not None and pair is None:
-            try:
-                pair = dict_new_pair(pairs)
-            except MemoryError:
-                if len(pairs):
-                    return True
-                raise
+            pair = dict_new_pair(pairs)
+            if pair is None:
+                return True
         entry = dict_take_expired(self, now.ms, &budget)
         if entry is NULL:
             if budget > 0:

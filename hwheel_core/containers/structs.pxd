@@ -91,7 +91,7 @@ cdef class CacheTimer:
     cdef object clock           # the user's function
     cdef BaseTimer source       # whose time() it is, or None
     cdef object cache           # a weakref.ref
-    cdef dict frozen            # thread -> [time, depth of nested `with` statements]
+    cdef dict frozen            # thread -> [time, depth of nested `with` statements, thread]
     cdef bint missed            # the alarm of the cache has run while time stood still for a thread
 
 cdef class CacheDeadline:

@@ -7,6 +7,18 @@ cdef bint list_reserve(list items) except False:
     return True
 
 
+cdef bint list_can_grow(list items) except -1:
+    """Call list_reserve. Return False if memory is lacking and the list has items already: the caller returns these first."""
+    cdef bint can_grow = True
+    try:
+        list_reserve(items)
+    except MemoryError:
+        if not items:
+            raise
+        can_grow = False
+    return can_grow
+
+
 cdef inline void list_fill(list items, object item) noexcept:
     items[len(items) - 1] = item
 

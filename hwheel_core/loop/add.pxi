@@ -128,8 +128,7 @@ cdef inline object timers_call_at(LoopTimers self, object when, object callback,
     try:
         now = timers_time(self)
     except Exception:
-        # The loop's own call_at needs no clock.
-        return timers_ask_loop(self, when, callback, args, context)
+        now = -1                        # ask the loop, whose own call_at needs no clock
     handle = timers_add(self, now, when, when, callback, args, context)
     if type(when) is int and type(handle) is LoopHandle:
         (<LoopHandle>handle).when_is_int = fabs((<LoopHandle>handle).deadline) < MAX_EXACT_INT

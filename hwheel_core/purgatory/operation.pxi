@@ -25,6 +25,7 @@ cdef bint operation_unlock_and_check(OperationCore self) except -1:
     """Release the lock, then repeat a check that found it taken. Errors of that check are not raised in this
     thread: they are reported to the timer of a watched operation."""
     cdef PurgatoryCore purgatory
+    cdef bint done
     relock_release(&self.mutex)
     if not hw_word_load(&self.missed):
         return False
@@ -32,10 +33,11 @@ cdef bint operation_unlock_and_check(OperationCore self) except -1:
         return operation_check(self)
     purgatory = operation_purgatory(self)
     try:
-        return operation_check(self)
+        done = operation_check(self)
     except Exception as error:
         purgatory.timer._report_error(self, error)
-        return hw_peek(&self.completed)
+        done = hw_peek(&self.completed)
+    return done
 
 
 cdef bint operation_check_or_else(OperationCore self, object action, PurgatoryCore purgatory, Watcher* watcher,

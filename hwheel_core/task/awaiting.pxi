@@ -14,8 +14,8 @@ cdef class Awaited:
         except Exception as error:
             if not awaited_notify(self, None, error):
                 raise
-            return None
-        awaited_notify(self, result, None)
+        else:
+            awaited_notify(self, result, None)
 
     def __del__(self):
         awaited_notify(self, None, None, True)

@@ -188,7 +188,7 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     makes up for each one, "delay" waits a whole interval from now.
     """
     cdef Deadline deadline
-    cdef object failed
+    cdef object failed = None
     cdef bint back
     try:
         failed = periodic_delay(timer, self, &deadline)
@@ -197,7 +197,8 @@ cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
         hw_poke64(&self.task.deadline_ms, deadline.deadline_ms)
         back = task_schedule(timer, self, deadline.expiration_ms, TAKE_DUE) == OK
     except TimerClosed:
-        return periodic_end(timer, self)
+        failed = None
+        back = periodic_end(timer, self)
     if failed is not None:
         raise failed
     return back

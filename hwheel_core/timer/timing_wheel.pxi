@@ -147,12 +147,8 @@ cdef class TimingWheel:
         with nogil:
             timer_advance(self.timer, now)
         while True:
-            try:
-                list_reserve(due)
-            except MemoryError:
-                if due:
-                    return due          # the rest comes with the next poll
-                raise
+            if not list_can_grow(due):
+                return due              # the rest comes with the next poll
             entry = timer_take_until(self.timer, &instant)
             if entry is NULL:
                 list_unreserve(due)

@@ -216,6 +216,35 @@ def test_no_file_of_the_core_has_a_list_comprehension():
         assert not re.search(r"\[[^\[\]]*\bfor\b[^\[\]]*\bin\b", code), file.name
 
 
+def exits_that_need_a_traceback(code):
+    """Yield the `with` statements of Python objects, and the exits from an except block after more than a constant."""
+    yield from re.findall(r"^ *with (?!nogil|gil|cython\.).*", code, re.MULTILINE)
+    for block in re.findall(r"^( *)except\b.*:\n((?:\1 +.*\n|\n)+)", code, re.MULTILINE):
+        body = [line.strip() for line in block[1].splitlines() if line.strip()]
+        if not re.fullmatch(r"return[\w .-]*|break|continue", body[0]):
+            yield from (line for line in body if re.match(r"(return|break|continue)\b", line))
+
+
+def test_no_exit_from_an_exception_of_the_core_needs_its_traceback():
+    """Without memory for the traceback, the code of Cython 3.3 for these exits crashes."""
+    for file in sorted((ROOT / "hwheel_core").rglob("*.pxi")):
+        code = re.sub(r'""".*?"""|#[^\n]*', "", file.read_text(), flags=re.DOTALL)
+        assert [*exits_that_need_a_traceback(code)] == [], file.name
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("with lock:\n    pass\n", ["with lock:"]),
+        ("try:\n    f()\nexcept E:\n    if due:\n        return due\n    raise\n", ["return due"]),
+        ("try:\n    f()\nexcept E as error:\n    return g(error)\n", ["return g(error)"]),
+        ("with nogil:\n    f()\ntry:\n    f()\nexcept E:\n    return -1\nreturn g()\n", []),
+    ],
+)
+def test_an_exit_that_needs_a_traceback_is_found(code, found):
+    assert [*exits_that_need_a_traceback(code)] == found
+
+
 def test_no_room_of_the_core_uses_a_type_of_a_later_layer():
     assert [*later_types_used(ROOT / "hwheel_core")] == []
 

@@ -3,12 +3,13 @@
 import asyncio
 from collections import deque
 from functools import partial
+from threading import Condition, Lock
 
 from allocation_failures import FAR_MS, print_nothing, scenario
 from containers import take_due
 from hwheel import DelayQueue, ExpiringDict
 from hwheel.asyncio import new_event_loop
-from hwheel.cachetools import TTLCache
+from hwheel.cachetools import TTLCache, cached
 from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
 from invariants import check_invariants
 
@@ -247,38 +248,49 @@ def dict_clear(world):
 @scenario
 def dict_expire(world):
     held = DictCase(world)
+    for key in range(4, 40):  # a list of their pairs grows more than once
+        held.dict.set(key, "x", ttl=4)
 
     def check(error):
         world.timer.advance(FAR_MS)
         keys = [key for those in held.expired for key, _ in those]
-        if sorted(keys) != ALL or len(held.dict):
+        if sorted(keys) != [*range(40)] or len(held.dict):
             yield f"expired {keys}; {len(held.dict)} remain, after {error!r}"
 
     return lambda: world.timer.advance(10), check
 
 
-class CacheCase:
-    """A TTLCache with four entries."""
+TTLCache(1, 1)  # creates the timer that caches share, before live objects are counted
 
-    def __init__(self, world):
-        self.cache = TTLCache(8, 5, world.timer.time)
+
+class Overriding(TTLCache):
+    """A cache whose other methods call these. They need no memory."""
+
+    expire = __contains__ = staticmethod(bool)
+
+
+class CacheCase:
+    """A cache with four entries."""
+
+    def __init__(self, world, cls):
+        self.cache = cls(8, 5, world.timer.time)
         for key in range(4):
             self.cache[key] = 1
 
     def faults(self, world, keys):
-        if sorted(self.cache) != sorted(keys):
-            yield f"keys {sorted(self.cache)}, expected {sorted(keys)}"
+        if {*self.cache} != {*keys}:
+            yield f"keys {[*self.cache]}, expected {keys}"
         check_invariants(self.cache)
         world.timer.advance(FAR_MS)
         if len(self.cache):
             yield f"{len(self.cache)} remain"
 
 
-def uses_cache(name, use, after):
+def uses_cache(name, use, after, cls=TTLCache):
     """Register a scenario. `after`: the keys if the operation succeeds. If it fails, they stay the same."""
 
     def prepare(world):
-        held = CacheCase(world)
+        held = CacheCase(world, cls)
 
         def check(error):
             yield from held.faults(world, ALL if error else after)
@@ -298,6 +310,55 @@ uses_cache("delete", lambda cache: lambda: cache.__delitem__(2), [0, 1, 3])
 uses_cache("list", lambda cache: lambda: list(cache), ALL)
 uses_cache("clear", lambda cache: cache.clear, [])
 uses_cache("expire", lambda cache: cache.expire, ALL)
+uses_cache("overriding_set", lambda cache: lambda: cache.__setitem__(9, 1), [*ALL, 9], Overriding)
+uses_cache("overriding_get", lambda cache: lambda: cache.get(2), ALL, Overriding)
+uses_cache("overriding_setdefault", lambda cache: lambda: cache.setdefault(0, 1), ALL, Overriding)
+uses_cache("overriding_pop", lambda cache: lambda: cache.pop(2), [0, 1, 3], Overriding)
+uses_cache("overriding_popitem", lambda cache: cache.popitem, [1, 2, 3], Overriding)
+uses_cache("overriding_length", lambda cache: cache.__len__, ALL, Overriding)
+
+
+def uses_cached(name, option, make_lock, **how):
+    """Register a scenario for a call of a cached function. If it fails, its result may be in the cache."""
+
+    def prepare(world):
+        held, lock = CacheCase(world, TTLCache), make_lock()
+        function = cached(held.cache, **{option: lock})(str.upper)
+
+        def check(error):
+            if lock is not None and not lock.acquire(blocking=False):
+                yield "the lock is not released"
+            yield from held.faults(world, [*ALL, ("x",)] if ("x",) in held.cache or error is None else ALL)
+
+        return partial(function, "x"), check
+
+    scenario(prepare, name, **how)
+
+
+uses_cached("cached_call", "lock", lambda: None)
+uses_cached("cached_call_with_lock", "lock", Lock)
+uses_cached("cached_call_with_condition", "condition", Condition, runs_python=True)
+
+
+@scenario
+def cache_expire_many(world):
+    """Pairs that were taken before memory ran out are returned; the rest follows."""
+    now = [0]
+    cache = TTLCache(99, 5, partial(now.__getitem__, 0))
+    for key in range(40):
+        cache[key] = 1
+    now[0] = 9
+    found = [[]]
+
+    def act():
+        found[0] = cache.expire()
+
+    def check(error):
+        keys = [key for key, _ in found[0] + cache.expire()]
+        if keys != [*range(40)]:
+            yield f"expired {keys}, after {error!r}"
+
+    return act, check
 
 
 class QueueCase:

@@ -446,6 +446,25 @@ def wheel_add_and_poll(world):
 
 
 @scenario
+def wheel_poll_many(world):
+    """Tasks that were taken before memory ran out are returned; the rest follows."""
+    wheel = TimingWheel(1, 64, 0)
+    tasks = [TimerTask(5, print) for _ in range(40)]
+    for i, task in enumerate(tasks):
+        wheel.add(task, 2 + i)
+    polled = [[]]
+
+    def act():
+        polled[0] = wheel.poll(FAR_MS)
+
+    def check(error):
+        if polled[0] + wheel.poll(FAR_MS) != tasks:
+            yield f"{len(polled[0])} were returned first, after {error!r}"
+
+    return act, check
+
+
+@scenario
 def wheel_snapshot(world):
     wheel = TimingWheel(1, 4, 0)
     tasks = [TimerTask(5, print) for _ in range(3)]

@@ -14,7 +14,7 @@ from allocation_failures import SCENARIOS
 from sampling import at_least
 
 PARTS = 8
-NAMES = at_least(117, SCENARIOS)
+NAMES = at_least(129, SCENARIOS)
 FEWEST_ERRORS = 100  # MemoryErrors in each part
 PROGRAM = """
 import allocation_dispatch, allocation_faces, allocation_timers, allocation_failures

@@ -137,7 +137,8 @@ def cached(
     Args:
         cache: A mutable mapping. A ``TTLCache`` or ``TLRUCache`` of this module needs no lock.
         key: Called with the arguments; returns the key.
-        lock: A context manager for each access to the cache, which must not wait in an event loop.
+        lock: A context manager for each access to the cache, which must not wait in an event loop. Its
+            ``__exit__()`` receives no exception.
         condition: A ``threading.Condition``: calls with one key run one after the other. If one raises
             an exception, the next one runs.
         info: Count hits and misses.

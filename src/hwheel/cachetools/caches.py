@@ -20,8 +20,10 @@ class _TimedCache(CacheCore[_K, _V], MutableMapping[_K, _V]):
         owner = getattr(timer, "__self__", None)
         if isinstance(owner, BaseTimer):
             check_runs_here(owner, "a cache")
+        else:
+            owner = shared_timer("expiring")
         base = TTLCache if isinstance(self, TTLCache) else TLRUCache
-        self._set_up(base, maxsize, span, CacheTimer(timer), shared_timer("expiring"))
+        self._set_up(base, maxsize, span, CacheTimer(timer), owner)
 
     def values(self) -> ValuesView[_V]:
         """Return a view of the values. Iterating over it uses each entry, and skips those that have left the cache."""

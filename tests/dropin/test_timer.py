@@ -132,7 +132,7 @@ def test_setting_finished_cancels(make):
 
 def test_finished_may_be_replaced(make):
     calls = []
-    timer = make(0.02, calls.append, [1])
+    timer = make(0.5, calls.append, [1])
     timer.finished = threading.Event()
     timer.start()
     timer.finished.set()

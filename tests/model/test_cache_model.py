@@ -17,6 +17,12 @@ PROGRAMS, STEPS = 300, 60
 GONE = "gone"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def the_shared_timer_runs():
+    """Start the timer that all caches of the process share; no test stops it."""
+    TTLCache(1, 1)["a"] = 1
+
+
 class Clock:
     """A timer function that a test sets; it counts whole seconds or thirds of them."""
 

@@ -180,6 +180,6 @@ class _Items(ItemsView[_K, _V]):
 
     def __iter__(self) -> Iterator[tuple[_K, _V]]:
         for key in self._mapping:
-            value = self._mapping.get(key, _MISSING)
+            value: Any = self._mapping.get(key, _MISSING)
             if value is not _MISSING:
                 yield key, value

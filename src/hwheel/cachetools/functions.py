@@ -156,7 +156,7 @@ def cached(
         >>> square(3), square(3), square.cache_info().hits
         (9, 9, 1)
     """
-    if cache is None:
+    if cache is None:  # pyright: ignore[reportUnnecessaryComparison]
         raise TypeError("cache must not be None")
 
     def decorate(function: Callable[_P, _R]) -> Any:

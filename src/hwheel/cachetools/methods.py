@@ -58,7 +58,7 @@ class _AsyncCall:
         self._call = call
         self._flights = TaskFlights(call)
         if hasattr(inspect, "markcoroutinefunction"):
-            inspect.markcoroutinefunction(self)
+            inspect.markcoroutinefunction(self)  # pyright: ignore[reportAttributeAccessIssue]
         else:
             self._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]  # Python 3.11
 

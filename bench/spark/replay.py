@@ -31,8 +31,8 @@ FILES = 8
 WHEELS = 8
 SETTINGS = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": str(WHEELS)}
 
-# The outcome of each timer with a tick of 1 ms, and for each shard the number of fired timers, and of pending timers at
-# the peak. SQL does not compute moves, wake-ups, lateness, or the order within an instant.
+# The outcome of each timer with a tick of 1 ms. For each shard, the number of fired timers and the peak of pending
+# timers. SQL does not compute moves, wake-ups, lateness, or the order within an instant.
 TIMERS = f"""
     SELECT pmod(xxhash64(key), {WHEELS}) AS shard, start, end IS NULL OR end >= start + timeout AS fired,
            if(end IS NULL OR end >= start + timeout, start + timeout, end) AS at

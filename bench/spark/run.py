@@ -124,7 +124,7 @@ def emission(spark: SparkSession, directory: Path) -> dict[str, object]:
 
 
 def cascade(spark: SparkSession, directory: Path) -> dict[str, object]:
-    """Let one full bucket of level 3 expire: all its messages are placed again, and none is delivered."""
+    """Let one full bucket of level 3 expire: all its messages are placed again, and no message is delivered."""
     width_ms = TICK_MS * WHEEL_SIZE**2
     expiration_ms = (START_MS + 30 * DAY_MS) // width_ms * width_ms
     job = Job(

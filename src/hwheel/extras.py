@@ -10,6 +10,7 @@ from hwheel_core import HwheelError
 EXTRAS = {
     "cli": {"rich": "rich"},
     "metrics": {"prometheus_client": "prometheus_client"},
+    "kafka": {"confluent_kafka": "confluent-kafka"},
     "recorder": {"pyarrow": "pyarrow"},
     "replay": {"numpy": "NumPy"},
     "tune": {"numpy": "NumPy", "pyarrow": "pyarrow", "rich": "rich", "matplotlib": "matplotlib"},

@@ -39,7 +39,9 @@ def test_the_version_names_the_build_and_the_interpreter(tmp_path):
     assert re.fullmatch(rf"python: CPython {re.escape(platform.python_version())} with(out)? the GIL, \w+ \w+", python)
 
 
-@pytest.mark.parametrize("command", [[], ["demo"], ["run"], ["trace"], ["tune"], ["deliver"], ["pending"], ["top"]])
+@pytest.mark.parametrize(
+    "command", [[], ["demo"], ["run"], ["trace"], ["tune"], ["deliver"], ["pending"], ["letters"], ["move"], ["top"]]
+)
 def test_help_has_examples_and_fits_80_columns(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as stop:
@@ -123,7 +125,7 @@ def test_a_closed_pipe_causes_no_traceback(tmp_path):
         (["tune", ".", "--ticks", "0"], "must be at least 1"),
     ],
 )
-def test_a_bad_option_is_one_line_and_status_2(arguments, text, capsys):
+def test_a_bad_option_prints_one_line_and_returns_status_2(arguments, text, capsys):
     line = refused(capsys, *arguments)
     assert line.startswith("hwheel")
     assert text in line

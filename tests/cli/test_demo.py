@@ -185,13 +185,22 @@ def test_a_coarse_tick_is_never_early(capsys):
 def test_live_serves_snapshots_while_the_demo_runs(short_path, eventually):
     path = str(short_path / "demo.sock")
     command = [sys.executable, "-P", "-m", "hwheel", "demo", *QUICK, "--live", path]
+    snapshots = []
+
+    def server_answers():
+        try:
+            snapshots.append(live_snapshot(path))
+        except (FileNotFoundError, ConnectionRefusedError):  # before bind(), and between bind() and listen()
+            return False
+        return True
+
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
-            eventually(lambda: os.path.exists(path))
-            snapshot = live_snapshot(path)
+            eventually(server_answers)
             out, err = running.communicate(timeout=PATIENCE_S)
         finally:
             running.kill()
+    [snapshot] = snapshots
     assert snapshot["pid"] == running.pid and [timer["name"] for timer in snapshot["timers"]] in ([], ["demo"])
     assert (running.returncode, err) == (0, "") and "lost 0, doubled 0, early 0" in out
     assert not os.path.exists(path)

@@ -13,7 +13,7 @@ from hwheel.cli.main import main
 
 @pytest.fixture
 def counted(tmp_path):
-    """Return a checkpoint with a count of ten seconds ago, and the count."""
+    """Return a checkpoint with a count that is ten seconds old, and the count."""
     last = {"at": int(time.time() * 1000) - 10_000, "rows": 1500, "by_due": {"due already": 0, "within a day": 1500}}
     (tmp_path / LAST_COUNT).write_text(json.dumps(last))
     return tmp_path, last

@@ -1,5 +1,6 @@
 """`hwheel top`: its output at any width, its errors, and its behavior in a terminal."""
 
+import asyncio
 import contextlib
 import doctest
 import importlib
@@ -17,6 +18,7 @@ import threading
 
 import pytest
 
+import hwheel.asyncio
 import hwheel.live
 from hwheel import ManualTimer
 from hwheel.cli.main import main
@@ -28,7 +30,7 @@ from servers import live_snapshot
 from waiting import eventually
 
 pytest.importorskip("rich")
-fcntl, pty, termios = map(pytest.importorskip, ("fcntl", "pty", "termios"))  # there are none on Windows
+fcntl, pty, termios = map(pytest.importorskip, ("fcntl", "pty", "termios"))  # missing on Windows
 PROGRAM = """
 import faulthandler, sys
 faulthandler.dump_traceback_later(100, exit=True)
@@ -350,7 +352,7 @@ def test_ctrl_c_ends_it_and_restores_the_terminal(program, path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_ends_it_restores_the_terminal(number, program, path):
+def test_a_fatal_signal_restores_the_terminal(number, program, path):
     with Terminal("top", path, "--interval", "0.1") as terminal:
         terminal.shows(f"pid {program.pid}", times=3)
         terminal.running.send_signal(number)
@@ -417,6 +419,24 @@ def test_the_table_of_purgatories_and_the_state_of_a_silent_program(path):
     rows = [line.split() for line in lines if line.strip().startswith("orders")]
     told = [dict(zip(heads, row, strict=True)) for row in rows if len(row) == len(heads)]
     assert any((row["delayed"], row["watched"]) == ("1", "2") for row in told)
+
+
+def test_loops_are_shown_with_their_callbacks(path):
+    from rich.console import Console
+
+    from hwheel.cli.top.draw import Page
+
+    async def main():
+        asyncio.get_running_loop().call_later(60, print)
+        return await asyncio.to_thread(live_snapshot, path)
+
+    with hwheel.live.serve(path):
+        taken = hwheel.asyncio.run(main())
+    console = Console(width=120, file=io.StringIO())
+    console.print(Page(console).draw({**taken, "timers": []}, {}, path))
+    lines = console.file.getvalue().splitlines()
+    assert any("EventLoop  1 pending" in line for line in lines)
+    assert any(line.startswith("builtins print") and " 100% " in line for line in lines)
 
 
 def test_details_fill_the_terminal_and_hidden_timers_are_not_drawn(path, monkeypatch):

@@ -148,7 +148,7 @@ def test_a_report_on_several_wheels(log, tmp_path, capsys):
     assert list((tmp_path / "report").iterdir())
 
 
-def test_a_report_that_cannot_be_written_is_one_line(log, tmp_path, capsys):
+def test_a_report_that_cannot_be_written_is_reported_in_one_line(log, tmp_path, capsys):
     taken = tmp_path / "taken"
     taken.write_text("")
     for out, text in [(taken, "is not a directory"), (taken / "report", "Not a directory")]:
@@ -169,7 +169,7 @@ def test_the_reason_if_every_tick_is_too_coarse():
         ({"timeout": pa.array([2**63 - 1])}, "do not fit into 64 bits"),
     ],
 )
-def test_a_bad_log_is_one_line(tmp_path, capsys, columns, text):
+def test_a_bad_log_is_reported_in_one_line(tmp_path, capsys, columns, text):
     pq.write_table(pa.table({"start": [3], "timeout": [1], "end": [9], **columns}), tmp_path / "log.parquet")
     assert main(["tune", str(tmp_path)]) == 2
     shown = capsys.readouterr().err

@@ -6,6 +6,8 @@ import signal
 import time
 from collections import defaultdict
 
+import pytest
+
 import chaos
 import chaos_sender
 from programs import GuardedJob
@@ -32,6 +34,7 @@ class TopicJob(GuardedJob, chaos.Job):
     """A job that ends with the test."""
 
 
+@pytest.mark.slow
 def test_kills_lose_nothing_between_topics(broker, connector, tmp_path):
     chance = random.Random(1)
     source = broker.make_topic("kills-in", 3)

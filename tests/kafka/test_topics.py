@@ -187,10 +187,14 @@ def test_records_with_headers_and_binary_values(broker, spark, deliver, read, tm
         assert connect == {"topic": "b-in", "exception.message": why[1].decode()}
     assert Counter((one.key(), one.value(), tuple(one.headers()[:-4])) for one in malformed) == Counter(
         [
-            (key, b"no id", (("due", due), ("reason", b"id is null"))),
-            (None, b"no due", (("id", b"m3"), ("due", b"soon"), ("reason", b"mine"), ("reason", b"due is null"))),
-            (None, b"what id", (("id", b"\xff"), ("due", due), ("reason", b"id is null"))),
-            (None, None, (("reason", b"id is null"),)),
+            (key, b"no id", (("due", due), ("code", b"no-id"), ("reason", b"id is null"))),
+            (
+                None,
+                b"no due",
+                (("id", b"m3"), ("due", b"soon"), ("reason", b"mine"), ("code", b"no-due"), ("reason", b"due is null")),
+            ),
+            (None, b"what id", (("id", b"\xff"), ("due", due), ("code", b"no-id"), ("reason", b"id is null"))),
+            (None, None, (("code", b"no-id"), ("reason", b"id is null"))),
         ]
     )
     wait_for((tmp_path / "state" / MESSAGES / "commits" / "0").exists, delivery)
@@ -217,6 +221,7 @@ def test_replace_header(broker, spark, deliver, read, tmp_path):
     delivery = deliver(source, to, dead, kafka, replace(WHEEL, source="a topic with headers", by_id=True))
     (out,) = read(to).until(lambda found: len(found) >= 1, failing(delivery))
     (malformed,) = read(dead).until(lambda found: len(found) >= 1, failing(delivery))
+    wait_for((tmp_path / "state" / MESSAGES / "commits" / "0").exists, delivery)
     held = matching_rows(spark, str(tmp_path / "state" / MESSAGES), "m1")
     assert (out.key(), out.value(), headers_of(out)["due"]) == (b"k", b"the last word", str(now_ms + 2000))
     assert "replace" not in headers_of(out)

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("confluent_kafka", reason="no confluent_kafka: make test-kafka installs it")
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-PATIENCE_S = 300
+PATIENCE_S = 1800
 
 
 class RetryingProducer:

@@ -1,12 +1,14 @@
-"""Kill `hwheel deliver` with -9 again and again, restart it on its checkpoint, and count its output.
+"""Do to `hwheel deliver` what crashes and operators do, and count its output.
 
-    python tests/spark/chaos.py [KILLS] [--by-id]
+    python tests/spark/chaos.py [--seed N] [--minutes M]
 
-KILLS is 20 by default. The status is 1 if a message was lost, duplicated, or early. The input has bursts of thousands
-of messages with one deadline, and malformed lines and files, each of which must become one dead letter. With --by-id,
-some messages are cancelled and rescheduled by id.
+A round has a job with new places and one of the kinds of input. It is killed with -9, stopped, restored from copies,
+started with its input under another name, and started with other settings, see operator_actions.py. The status is 1 if
+a message was lost, duplicated, early, or out of order, or if a start that must be refused was not. The input has bursts
+of thousands of messages with one deadline, and malformed lines and files, each of which must become one dead letter.
 """
 
+import argparse
 import json
 import os
 import random
@@ -18,24 +20,30 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from chaos_sender import BURST, FILE_REASON, FileSender
+import pyarrow.parquet as pq
 
-PATIENCE_S = 300
+sys.path.append(str(Path(__file__).parent))  # python -P leaves it out
+from chaos_sender import FILE_REASON, FileSender, ParquetSender
+
+PATIENCE_S = 1800
+ROUND_S = 300
 CONF = ["spark.driver.memory=1g", "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"]
 
 
 class Job:
-    """A process of `hwheel deliver`. `places` are its options --from and --to."""
+    """A process of `hwheel deliver`. `places` are its options --from and --to, and `more` overrides OPTIONS."""
 
     OPTIONS = ["--trigger", "500ms", "--dead-letters-every", "10s", "--partitions", "2", "--dedup", "1 hour"]
 
     def __init__(self, directory, places=("--from", "in", "--to", "out"), conf=(), by_id=False):
         self.directory, self.places, self.conf, self.by_id = directory, places, [*CONF, *conf], by_id
+        self.more = []
 
     def command(self):
         conf = [word for setting in self.conf for word in ("--conf", setting)]
         places = [*self.places, "--checkpoint", "state", *(["--by-id"] if self.by_id else [])]
-        return [sys.executable, "-P", "-m", "hwheel", "deliver", *places, "--master", "local[2]", *conf, *self.OPTIONS]
+        options = ["--master", "local[2]", *conf, *self.OPTIONS, *self.more]
+        return [sys.executable, "-P", "-m", "hwheel", "deliver", *places, *options]
 
     def environment(self):
         return None
@@ -76,10 +84,12 @@ class Job:
 
 def rows_in(directory):
     """Yield (record, time of writing) of an output directory, batch by batch."""
-    for file in sorted(directory.glob("*.json")):
+    for file in sorted(one for one in directory.glob("*.*") if one.name[0] not in "._"):
         written_ms = file.stat().st_mtime_ns // 1_000_000
-        for line in file.read_text().splitlines():
-            yield json.loads(line), written_ms
+        is_json = file.suffix == ".json"
+        rows = map(json.loads, file.read_text().splitlines()) if is_json else pq.read_table(file).to_pylist()
+        for row in rows:
+            yield row, written_ms
 
 
 def delivered(directory):
@@ -111,11 +121,11 @@ def run(directory, kills, seed=0, by_id=False):
     return run_through(Job(directory, by_id=by_id), kill, chance)
 
 
-def run_through(job, trouble, chance, every_s=0.25):
-    """Call trouble(job) while messages arrive, then check the output. Return the sender."""
+def run_through(job, trouble, chance, every_s=0.25, make_sender=FileSender):
+    """Call trouble(job) while messages arrive, then check the output. Return the sender, which the job has too."""
     directory = job.directory
     (directory / "in").mkdir()
-    sender = FileSender(directory / "in", chance, every_s, job.by_id)
+    sender = job.sender = make_sender(directory / "in", chance, every_s, job.by_id)
     sender.start()
     try:
         job.start()
@@ -126,6 +136,7 @@ def run_through(job, trouble, chance, every_s=0.25):
         assert len(sender.replaced) > 5 or not job.by_id
         wait_until("messages are missing", lambda: sender.expected() <= {row["id"] for row, _ in delivered(directory)})
         wait_until("dead letters are missing", lambda: {*sender.bad} <= {*map(subject, letters(directory))})
+        sender.put_nothing()  # a job without input may rest for a minute
         job.wait_for_a_batch()  # which would write duplicates
         assert job.stop(signal.SIGINT) == 0, "a clean stop by Ctrl-C"
     finally:
@@ -162,8 +173,8 @@ def check_messages(directory, records, expected):
 
 
 def subject(letter):
-    """Return the line or the file name that a dead letter is about."""
-    return letter.get("line") or Path(letter["file"]).name
+    """Return the line, the payload of the row, or the file name that a dead letter is about."""
+    return letter.get("line") or letter.get("payload") or Path(letter["file"]).name
 
 
 def check_letters(directory, bad):
@@ -179,17 +190,35 @@ def check_letters(directory, bad):
 
 
 def main():
-    by_id = "--by-id" in sys.argv
-    (kills,) = [int(argument) for argument in sys.argv[1:] if argument.isdecimal()] or [20]
-    with tempfile.TemporaryDirectory(prefix="hwheel-chaos-") as directory:
-        started = time.monotonic()
-        sender = run(Path(directory), kills, by_id=by_id)
-    print(
-        f"{kills} kills, {len(sender.expected()):,} messages, {sender.bursts} bursts of {BURST:,}: "
-        "0 lost, 0 duplicated, 0 early, in order per key; "
-        f"{sender.bad_lines:,} bad lines and {sender.bad_files} bad files, each in the dead letters once; "
-        f"{time.monotonic() - started:.0f} s"
-    )
+    from operator_actions import Operator
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", default="random", help="a number, or random (default)")
+    parser.add_argument("--minutes", type=float, default=15, help="length of all rounds (default: %(default)s)")
+    parser.add_argument("--keep", type=Path, help="a new directory for the files of the rounds (default: removed)")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**32) if options.seed == "random" else int(options.seed)
+    print(f"--seed {seed}", flush=True)
+    chance, end = random.Random(seed), time.monotonic() + options.minutes * 60
+    number = 0
+    while time.monotonic() < end:
+        number += 1
+        with tempfile.TemporaryDirectory(prefix="hwheel-chaos-") as directory:
+            place = Path(directory) if options.keep is None else options.keep / str(number)
+            place.mkdir(parents=True, exist_ok=True)
+            job = Job(place, by_id=chance.random() < 0.3)
+            is_parquet = chance.random() < 0.5
+            if is_parquet:
+                job.more += ["--format", "parquet"]
+            operator = Operator(job, chance, min(end, time.monotonic() + ROUND_S))
+            make, every_s = (ParquetSender, 1) if is_parquet else (FileSender, 0.25)
+            sender = run_through(job, lambda _, act=operator: act(), chance, every_s, make)
+        print(
+            f"round {number}, {'Parquet' if is_parquet else 'JSON'}{', by id' * job.by_id}: {operator}; "
+            f"{len(sender.expected()):,} messages, {sender.bursts} bursts: 0 lost, 0 duplicated, 0 early, in order per "
+            f"key; {sender.bad_lines:,} bad rows and {sender.bad_files} bad files, each in the dead letters once",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

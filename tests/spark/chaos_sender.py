@@ -1,6 +1,7 @@
 """Senders of messages for a job that is killed, with a record of the expected output.
 
-A FileSender also sends bursts, malformed lines, and unreadable files.
+A FileSender also sends bursts, malformed and large lines, and unreadable files. A ParquetSender does so in Parquet,
+with any type of `due`.
 """
 
 import bz2
@@ -9,12 +10,19 @@ import json
 import threading
 import time
 
-AHEAD_MS = 3000  # a record arrives at least this long before its deadline, or its cancel could come after its batch
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hwheel.spark.deliver.json_lines import MAX_SHOWN
+from hwheel.spark.deliver.source import TOO_LARGE
+
+AHEAD_MS = 10_000  # a record arrives at least this long before its deadline, or its cancel could come after its batch
 BURST_EVERY, BURST = 40, 5_000  # files from one burst to the next; messages of a burst, due in one millisecond
 BURST_PAYLOAD = "b" * 250
 BAD_FILE_EVERY = 100
 FIRST = 10  # number of the file with the first burst, and of the first bad file
 FILE_REASON = "the file cannot be read: "
+LARGE_EVERY, LARGE = 20, 2_500_000  # bad lines from one large line to the next; its size
 BAD_LINES = {  # reasons by line
     "no message {}": "not a JSON object",
     '"no message {}"': "not a JSON object",
@@ -94,12 +102,13 @@ class Sender(threading.Thread):
 class FileSender(Sender):
     """Sends files to a directory, and counts bursts, bad lines, and bad files.
 
-    `bad`: the reason of each expected dead letter, by the line or the file name.
+    `bad`: the reason of each expected dead letter, by the line or the file name. Under `lock`, no file is written.
     """
 
     def __init__(self, directory, chance, every_s=0.25, by_id=False):
         super().__init__(chance, every_s, by_id)
         self.directory, self.bad = directory, {}
+        self.lock = threading.Lock()
         self.bursts = self.bad_lines = self.bad_files = 0
 
     def send(self, number, records):
@@ -115,9 +124,13 @@ class FileSender(Sender):
             self.put(f"{number}-{kind}", content)
 
     def put(self, name, content):
-        hidden = self.directory / f".{name}"
-        hidden.write_bytes(content)
-        hidden.rename(self.directory / name)
+        with self.lock:
+            hidden = self.directory / f".{name}"
+            hidden.write_bytes(content)
+            hidden.rename(self.directory / name)
+
+    def put_nothing(self):
+        self.put("nothing.json", b"\n")
 
     def burst(self):
         self.bursts += 1
@@ -126,11 +139,20 @@ class FileSender(Sender):
 
     def bad_line(self):
         """Return the next bad line. One is Latin-1, for which the dead letter has U+FFFD."""
+        if self.bad_lines % LARGE_EVERY == LARGE_EVERY - 1:
+            return self.large_text() + b"\n"
         template, reason = [*BAD_LINES.items()][self.bad_lines % len(BAD_LINES)]
         line = template.format(self.bad_lines).encode("latin-1")
         self.bad[line.decode(errors="replace")] = reason.format(self.bad_lines)
         self.bad_lines += 1
         return line + b"\n"
+
+    def large_text(self, more=0):
+        """Return a text that is too large, and expect its dead letter. `more`: the other bytes of its message."""
+        line = f'{{"id": "large-{self.bad_lines}", "due": 17, "payload": "{"x" * LARGE}"}}'
+        self.bad[line[:MAX_SHOWN] + "..." * (not more)] = TOO_LARGE.format(len(line) + more)
+        self.bad_lines += 1
+        return line.encode()
 
     def bad_file(self):
         """Return the name and content of the next bad file: messages, truncated or under the name of another format."""
@@ -150,3 +172,63 @@ class FileSender(Sender):
 
 def as_lines(records):
     return [json.dumps(record).encode() + b"\n" for record in records]
+
+
+ACCEPTED = {
+    "int64": lambda due: due,
+    "uint64": lambda due: due.cast(pa.uint64()),
+    "decimal": lambda due: due.cast(pa.decimal128(20, 0)),
+    "ms": lambda due: due.cast(pa.timestamp("ms", "UTC")),
+    "us": lambda due: due.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("us", "Europe/Berlin")),
+    "ns": lambda due: due.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ns", "UTC")),
+}
+REFUSED = {
+    "date": lambda due: due.cast(pa.timestamp("ms")).cast(pa.date32(), safe=False),
+    "time": lambda due: pa.nulls(len(due), pa.time64("us")),
+    "naive": lambda due: due.cast(pa.timestamp("ms")),
+    "double": lambda due: due.cast(pa.float64()),
+    "text": lambda due: due.cast(pa.string()),
+}
+
+
+class ParquetSender(FileSender):
+    """Sends files of Parquet, each with another type of `due`."""
+
+    def send(self, number, records):
+        records.insert(self.chance.randrange(len(records) + 1), self.bad_row())
+        self.put_table(f"{number}.parquet", records, self.chance.choice([*ACCEPTED.values()]))
+        if number % BURST_EVERY == FIRST:
+            self.put_table(f"{number}-burst.parquet", self.burst(), ACCEPTED["int64"])
+        if number % BURST_EVERY == BURST_EVERY // 2:
+            kind = [*REFUSED][self.bad_files % len(REFUSED)]
+            self.bad_files += 1
+            self.bad[f"{number}-{kind}.parquet"] = FILE_REASON
+            never = [{"id": f"never{i}", "due": int(time.time() * 1000)} for i in range(500)]
+            self.put_table(f"{number}-{kind}.parquet", never, REFUSED[kind])
+
+    def put_nothing(self):
+        self.put_table("nothing.parquet", [], ACCEPTED["int64"])
+
+    def put_table(self, name, records, as_type):
+        types = {"id": pa.string(), "key": pa.string(), "due": pa.int64(), "cancel": pa.bool_(), "payload": pa.string()}
+        if self.by_id:
+            types["replace"] = pa.bool_()
+        columns = {column: pa.array([one.get(column) for one in records], type) for column, type in types.items()}
+        columns["due"] = as_type(columns["due"])
+        content = pa.BufferOutputStream()
+        pq.write_table(pa.table(columns), content, row_group_size=self.chance.choice([7, 1000]))
+        self.put(name, content.getvalue())
+
+    def bad_row(self):
+        """Return the next bad row, whose payload is unique."""
+        if self.bad_lines % LARGE_EVERY == LARGE_EVERY - 1:
+            return {"id": "large", "due": 17, "payload": self.large_text(len("large")).decode()}
+        row, reason = [
+            ({"id": None, "due": 17}, "id is null"),
+            ({"id": "", "due": 17}, "id is empty"),
+            ({"id": "x"}, "due is null"),
+        ][self.bad_lines % 3]
+        row["payload"] = f"bad {self.bad_lines}"
+        self.bad[row["payload"]] = reason
+        self.bad_lines += 1
+        return row

@@ -25,10 +25,14 @@ def spark(tmp_path_factory):
 
 
 @pytest.fixture
-def deliveries(spark, tmp_path):
+def deliveries(spark, tmp_path, monkeypatch):
     """Deliveries from `in` to `out` and `dead`, with the checkpoint in `state`."""
     from deliveries import Deliveries
+    from hwheel.spark.deliver import delivery, rest
 
+    # On a busy machine, Python workers exceed Spark's limit of ten seconds.
+    monkeypatch.setattr(delivery, "STARTS", 1000)
+    monkeypatch.setattr(rest, "LONGEST_S", 0.5)  # tests wait for the commit of an empty batch
     started = Deliveries(spark, tmp_path)
     yield started
     started.stop()

@@ -14,7 +14,8 @@ SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # The tests fill the 48 MiB of a code cache for C1 alone, and then Java compiles and drops the same code again.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "UTC",
@@ -63,7 +64,7 @@ def run_hwheel(*arguments, cwd, **env):
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=300,
+        timeout=1800,
         env={**os.environ, **env},
         check=False,
     )

@@ -118,6 +118,23 @@ def test_lateness_of_delivery_leaves_out_messages_that_arrive_late(deliveries, t
     assert 0 <= delivery.sink.lag_ms <= time.time() * 1000 - due_ms
 
 
+def test_dropped_messages_and_lateness_are_counted(deliveries, spark, tmp_path):
+    """One message in three has a duplicate, and one in three a cancel, also with a duplicate."""
+    due_ms = int(time.time() * 1000) + 10_000
+    rows = [{"id": f"m{i}", "key": "k", "due": due_ms} for i in range(30)]
+    cancels = [{**row, "cancel": True} for row in rows[20:]]
+    put_lines(tmp_path / "in", "a.json", *rows, *rows[10:20], *rows[25:], *cancels)
+    delivery = deliveries.start()
+    deliveries.tend(delivery, lambda: delivery.sink.rows == 20)
+    deliveries.tend(delivery, lambda: deliveries.is_committed(tmp_path / "state"))
+    held = count_pending(Directory(spark, str(tmp_path / "state")))
+    assert (held.rows, held.duplicates, held.cancelled) == (0, 10, 15)
+    sink = delivery.sink
+    if not sink.late_arrivals:
+        assert sink.lateness[-1] == 20 and sink.lateness == sorted(sink.lateness)
+        assert 0 <= sink.lateness_sum_s <= 20 * sink.lag_ms / 1000
+
+
 def test_malformed_lines_become_dead_letters(deliveries, files_of_100_rows, tmp_path):
     """The input has a BOM, blank lines, and more rows than fit into one output file."""
     malformed = {

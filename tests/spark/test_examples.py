@@ -15,7 +15,7 @@ from rich.console import Console
 from local_spark import needs_java
 
 CAMPAIGN = Path(__file__).parents[2] / "examples" / "push_campaign"
-PATIENCE_S = 600
+PATIENCE_S = 1800
 
 
 @pytest.fixture

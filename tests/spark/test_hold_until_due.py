@@ -148,7 +148,7 @@ def test_checkpoint_of_other_settings_is_refused(spark, tmp_path, first, second,
             query.batch(rows, START_MS + 2000)
 
 
-@pytest.mark.parametrize(("first", "second"), [(2, 4), (4, 2)])
+@pytest.mark.parametrize(("first", "second"), [(2, 4), pytest.param(4, 2, marks=pytest.mark.slow)])
 def test_other_shards_are_refused_by_the_first_batch_that_has_rows(spark, tmp_path, first, second):
     """The second batch has rows only for a shard without state."""
     shards = {key: spark.sql(f"select pmod(xxhash64('{key}'), 4)").first()[0] for key in map(str, range(40))}

@@ -49,7 +49,7 @@ def interrupted(run, deliveries, tmp_path, monkeypatch):
     assert (tmp_path / "state/messages/offsets/0").exists() and ids_in(tmp_path / "out") == []
 
 
-def test_link_to_the_same_directory_reads_nothing_again(run, tmp_path):
+def test_input_through_a_link_to_the_same_directory_is_not_read_again(run, tmp_path):
     put_lines(tmp_path / "in", "a.json", message("a"))
     (tmp_path / "link").symlink_to("in")
     (tmp_path / "up").symlink_to(".")
@@ -63,7 +63,7 @@ def test_link_to_the_same_directory_reads_nothing_again(run, tmp_path):
 
 
 @pytest.mark.parametrize("new", ["other \u00e4%", "in/deeper"])
-def test_moved_directory_completes_an_interrupted_batch_and_reads_nothing_again(interrupted, run, tmp_path, new):
+def test_moved_directory_completes_an_interrupted_batch_and_rereads_no_file(interrupted, run, tmp_path, new):
     """With one more level, the files of the batch are not those of the directory."""
     (tmp_path / "in").rename(tmp_path / "moved")
     (tmp_path / new).parent.mkdir(exist_ok=True)

@@ -1,7 +1,9 @@
 """Messages above --largest-message: each is a dead letter, and the others are delivered."""
 
 import argparse
+import bz2
 import gzip
+import random
 import signal
 
 import pyarrow as pa
@@ -83,6 +85,14 @@ def test_position_of_a_long_line(spark, tmp_path):
         assert long_line(spark, packed.as_uri(), PIECE_BYTES) == expected
 
 
+@pytest.mark.parametrize("length", [0, 1, 4, 40, 1000])
+def test_file_that_was_cut_off_has_no_long_line(spark, tmp_path, length):
+    """Hadoop reads the head of a file when it opens the file, or later. Spark reports such a file in another way."""
+    for name, module in {"a.bz2": bz2, "a.gz": gzip}.items():
+        (tmp_path / name).write_bytes(module.compress(random.Random(1).randbytes(3000))[:length])
+        assert long_line(spark, (tmp_path / name).as_uri(), PIECE_BYTES) is None
+
+
 def test_limit_changes_only_between_batches(spark, tmp_path):
     state = Directory(spark, str(tmp_path / "state"))
     offsets = tmp_path / "state" / "messages" / "offsets"
@@ -95,6 +105,17 @@ def test_limit_changes_only_between_batches(spark, tmp_path):
         CheckpointOptionsError, match="interrupted with --largest-message 2000, not 1000\nuse that limit"
     ):
         keep_limit(state, 1000)
+
+
+def test_limit_of_a_job_that_was_stopped_at_rest_may_change(deliveries, tmp_path):
+    """Such a job is always in a batch."""
+    put_lines(tmp_path / "in", "a.json", message("a", 10) | {"due": 4 * 10**12})
+    delivery = deliveries.start()
+    deliveries.tend(delivery, lambda: delivery.sink.rest.resting)
+    delivery.stop()
+    state = Directory(deliveries.spark, str(tmp_path / "state"))
+    for limit in (1000, 2000):
+        keep_limit(state, limit)
 
 
 def test_sizes():

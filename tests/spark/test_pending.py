@@ -1,18 +1,21 @@
 """`hwheel pending`, and the counts that a running delivery keeps."""
 
+import json
 import os
 import re
 import shutil
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from deliveries import wait_until
-from hwheel.cli.deliver.counts import Counts
+from deliveries import WHEEL, put_lines, rows_read, wait_until
+from hwheel.cli import pending as pending_command
+from hwheel.cli.deliver.counts import Counts, Held
 from hwheel.cli.main import main
 from hwheel.cli.pending import due_before_ms, show_histogram, show_messages, watch
 from hwheel.spark import hold_until_due
@@ -199,8 +202,49 @@ def test_counts_survive_a_state_that_cannot_be_read(spark, held_directory, tmp_p
     for log in ("offsets", "commits"):
         (tmp_path / "empty" / log).mkdir(parents=True)
     for unreadable in (checkpoint, tmp_path / "empty"):
-        counts = Counts(reported([batch(0, 0)]), lambda place=unreadable: rows_held(spark, str(place)))
+        counts = Counts(reported([batch(0, 0)]), lambda place=unreadable: Held(rows_held(spark, str(place))))
         counts.look()
         assert (counts.last_batch, counts.pending) == (0, None)
     stopped = iter([False, True])
     watch(lambda: rows_held(spark, str(checkpoint)), 2.0, SimpleNamespace(wait=lambda _: next(stopped)))
+
+
+def test_cancel_all_messages_of_some_keys(deliveries, spark, tmp_path, monkeypatch, capsys):
+    """Covers a message that is already cancelled, duplicates, due times in seconds, and a key without messages."""
+    far_s = int(time.time()) + 10**6
+    keys = ["k1", "k2", "\u00e4 b", None]
+    rows = [{"id": f"m{i}", "key": keys[i % 4], "due": far_s + i // 4} for i in range(40)]
+    gone = {**rows[0], "cancel": True}
+    wheel = replace(WHEEL, due_unit="s")
+    put_lines(tmp_path / "in", "a.json", *rows, *rows[:8], gone)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "hwheel.json").write_text(wheel.to_json())
+    deliveries.run(wheel=wheel)
+    (tmp_path / "keys").write_text("k1\n\u00e4 b\nunknown\n")
+    monkeypatch.setattr(pending_command, "spark_session", lambda *_: nullcontext(spark))
+    command = ["pending", "--checkpoint", str(tmp_path / "state"), "--cancel-to", str(tmp_path / "in")]
+    assert main([*command, "--key", "unknown"]) == 1 and capsys.readouterr().out == "nothing pending\n"
+    assert main([*command, "--keys", str(tmp_path / "keys")]) == 0
+    assert capsys.readouterr().out == f"19 cancels are in {tmp_path}/in\n"
+    (file,) = (tmp_path / "in").glob("cancels-*.json")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    expected = {json.dumps({**row, "cancel": True}) for row in rows if row["key"] in ("k1", "\u00e4 b")}
+    assert {json.dumps(line) for line in lines} == expected - {json.dumps(gone)} and len(lines) == 19
+    deliveries.run(lambda one: rows_read(one) == 19, wheel=wheel)
+    left = matching_rows(spark, str(tmp_path / "state" / "messages"))
+    cancelled = {row["id"] for row in left if row["cancelled"]}
+    assert {row["id"] for row in left} - cancelled == {row["id"] for row in rows if row["key"] in ("k2", None)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--keys", "f"], "--keys needs --cancel-to"),
+        (["--cancel-to", "in"], "--cancel-to needs --key or --keys"),
+        (["--cancel-to", "in", "--key", "k", "--id", "i"], "leave out --id"),
+        (["--cancel-to", "in", "--keys", "missing"], "--keys: missing cannot be read"),
+    ],
+)
+def test_options_of_cancels_that_do_not_fit(capsys, options, message):
+    assert main(["pending", "--checkpoint", "state", *options]) == 2
+    assert message in capsys.readouterr().err

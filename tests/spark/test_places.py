@@ -180,21 +180,24 @@ def test_session_without_the_connector_is_refused(spark):
 def test_dead_letters_have_the_headers_of_kafka_connect(spark):
     record = "struct<key: binary, value: binary, headers: array<struct<key: string, value: binary>>>"
     rows = [
-        ("t", 3, 2**40, (b"k", b"\xff", [("trace", b"\xfe")]), "id is null"),
-        ("t", 0, 0, (None, None, None), "due is null"),
+        ("t", 3, 2**40, (b"k", b"\xff", [("trace", b"\xfe")]), "id is null", "no-id"),
+        ("t", 0, 0, (None, None, None), "due is null", "no-due"),
     ]
-    frame = spark.createDataFrame(rows, f"topic string, partition int, offset bigint, record {record}, reason string")
+    frame = spark.createDataFrame(
+        rows, f"topic string, partition int, offset bigint, record {record}, reason string, code string"
+    )
     first, second = dead_records(frame).collect()
     assert (bytes(first.key), bytes(first.value)) == (b"k", b"\xff") and second.key is second.value is None
     assert [(name, bytes(value)) for name, value in first.headers] == [
         ("trace", b"\xfe"),
+        ("code", b"no-id"),
         ("reason", b"id is null"),
         ("__connect.errors.topic", b"t"),
         ("__connect.errors.partition", b"3"),
         ("__connect.errors.offset", b"1099511627776"),
         ("__connect.errors.exception.message", b"id is null"),
     ]
-    assert [name for name, _ in second.headers][:2] == ["reason", "__connect.errors.topic"]
+    assert [name for name, _ in second.headers][:3] == ["code", "reason", "__connect.errors.topic"]
 
 
 def test_binary_record_keys_that_differ_remain_different(spark):

@@ -83,7 +83,7 @@ def test_files_are_wheels_whose_costs_add_up(spark, tmp_path):
     assert one.costs == (log_of(tables[0]).replay().costs,)
 
 
-def test_partition_of_a_frame_is_one_wheel(spark):
+def test_each_partition_of_a_frame_is_one_wheel(spark):
     table = random_log(2000, 4)
     frame = spark.createDataFrame(table).coalesce(1)
     assert replay(frame, ticks=[5]).costs == (log_of(table).replay(tick_ms=5).costs,)

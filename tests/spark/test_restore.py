@@ -1,12 +1,17 @@
 """A checkpoint, an output, or an input that is restored from an older copy than the others: a start refuses it."""
 
+import re
 import shutil
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
-from deliveries import ids_in, json_rows, put_lines
+from deliveries import ids_in, json_rows, put_lines, write_log
 from hwheel.spark.deliver.checkpoint import MESSAGES
-from hwheel.spark.deliver.owner import OWNER, TimesDifferError
+from hwheel.spark.deliver.directory import Directory
+from hwheel.spark.deliver.input_files import check_removed
+from hwheel.spark.deliver.owner import CLEANED, OWNER, TimesDifferError
 from hwheel.spark.deliver.pending import matching_rows
 
 FAR_MS = 4 * 10**12
@@ -89,7 +94,66 @@ def test_files_of_a_batch_that_was_never_published_stop_it(delivered, tmp_path):
     assert len(ids_in(tmp_path / "out")) == 20
 
 
-@pytest.mark.parametrize("archive", [None, "archive"])
+def test_output_that_was_moved_away_with_files_of_an_interrupted_batch_is_missed(deliveries, tmp_path, monkeypatch):
+    """The next attempt would write their messages again."""
+    move, moved = Directory.move, []
+
+    def second_move_fails(directory, old, new):
+        if directory.path.endswith("out") and moved:
+            raise OSError("the machine is gone")
+        moved.append(new)
+        return move(directory, old, new)
+
+    put_lines(tmp_path / "in", "a.json", *({**one, "key": one["id"]} for one in messages("a")))
+    with monkeypatch.context() as patch:
+        patch.setattr(Directory, "move", second_move_fails)
+        deliveries.failure_of(deliveries.start())
+    first = ids_in(tmp_path / "out")
+    assert 0 < len(first) < 10
+    (tmp_path / "out").rename(tmp_path / "day1")
+    message = "batch 0 was interrupted, and .*/out no longer has its files, .*\nput .*; or delete (.*) to write all"
+    with pytest.raises(TimesDifferError, match=message) as caught:
+        deliveries.start()
+    copy(tmp_path, "state")
+    (tmp_path / "day1").rename(tmp_path / "out")
+    deliveries.run()
+    assert ids_in(tmp_path / "out") == [f"a{i}" for i in range(10)]
+    restore(tmp_path, "state")
+    shutil.rmtree(tmp_path / "out")
+    Path(re.search(message, str(caught.value))[1]).unlink()
+    deliveries.run()
+    assert ids_in(tmp_path / "out") == [f"a{i}" for i in range(10)]
+
+
+def test_older_checkpoint_is_refused_if_late_messages_became_dead_letters_since(deliveries, tmp_path):
+    """Those of other messages in a batch of the same number would be taken for written."""
+    put_lines(tmp_path / "in", "a.json", *messages("a", FAR_MS))
+    deliveries.run()
+    for name in ("state", "out"):
+        copy(tmp_path, name)
+    put_lines(tmp_path / "in", "b.json", *messages("b"))
+    deliveries.run(lambda one: one.dead_sink.rows == 10, max_lateness="1 day")
+    for name in ("state", "out"):
+        restore(tmp_path, name)
+    with pytest.raises(TimesDifferError, match="/dead is newer than the checkpoint: .*\n.*--dead-letters"):
+        deliveries.start(max_lateness="1 day")
+
+
+def test_offsets_of_the_two_queries_are_compared_each_with_its_own(spark, tmp_path):
+    """The queries divide the files into batches of their own."""
+    queries = [Directory(spark, str(tmp_path / name)) for name in ("messages", "dead-letters")]
+    source = Directory(spark, str(tmp_path / "in"))
+    write_log(tmp_path / "messages", 5, 50, {})
+    write_log(tmp_path / "dead-letters", 5, 10, {})
+    (tmp_path / "messages" / "metadata").write_text('{"id": "x"}')
+    source.make()
+    for mark, is_newer in {"50 10": False, "49 9": False, "51 10": True, "50 11": True}.items():
+        source.write(CLEANED.format(id="x"), mark)
+        with pytest.raises(TimesDifferError) if is_newer else nullcontext():
+            check_removed(source, queries)
+
+
+@pytest.mark.parametrize("archive", [None, pytest.param("archive", marks=pytest.mark.slow)])
 def test_older_checkpoint_whose_input_was_removed_is_refused(spark, deliveries, tmp_path, archive):
     """No message was delivered since the copy, so the output is not newer."""
     clean = {"clean_source": "delete", "dead_letters_every": "300 milliseconds"}

@@ -1,4 +1,4 @@
-"""When files may be deleted: input files by `--clean-source`, output files by the rule of the docs."""
+"""When files may be deleted: input files by `--clean-source`, output files by the rule in the docs."""
 
 import bz2
 import gzip
@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from deliveries import file_letters, ids_in, json_rows, put_lines
+from deliveries import file_letters, ids_in, json_rows, put_lines, write_log
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.input_files import SourceCleaner, SourceLog
@@ -35,7 +35,7 @@ def message_bytes(id):
 
 
 def test_files_of_a_wrong_format_are_kept_and_reported(deliveries, tmp_path):
-    """Spark reads them without an error, and finds nothing in them."""
+    """Spark reads such files without an error, and finds no rows in them."""
     source = tmp_path / "in"
     packed = bz2.compress(message_bytes("packed"))
     unreadable = {
@@ -93,9 +93,9 @@ def test_files_are_archived_after_both_queries_have_read_them(deliveries, tmp_pa
     assert ids_in(tmp_path / "out") == ["a", "b", "c", "d"]
 
 
-@pytest.mark.parametrize("archive", [None, "archive"])
-def test_second_file_of_a_name_is_reported(deliveries, tmp_path, archive):
-    """Spark reads a name once."""
+@pytest.mark.parametrize("archive", [None, pytest.param("archive", marks=pytest.mark.slow)])
+def test_second_file_with_the_same_name_is_reported(deliveries, tmp_path, archive):
+    """Spark reads only the first file of a name."""
     clean = DELETE if archive is None else {"clean_source": "archive", "archive": str(tmp_path / archive)}
     source = tmp_path / "in"
     put_lines(source, "day.json", message("first"))
@@ -117,7 +117,7 @@ def test_second_file_of_a_name_is_reported(deliveries, tmp_path, archive):
     deliveries.run(lambda _: ids_in(tmp_path / "out") == ["again", "first"], **clean, **OFTEN)
 
 
-def test_file_from_the_future_hides_no_later_file(deliveries, tmp_path):
+def test_file_dated_in_the_future_does_not_hide_later_files(deliveries, tmp_path):
     source, settings = tmp_path / "in", {**DELETE, **OFTEN, "forget_files": "1 hour"}
     put_lines(source, "future.json", message("future"))
     in_ten_days = time.time() + 864_000
@@ -136,24 +136,6 @@ def test_file_from_the_future_hides_no_later_file(deliveries, tmp_path):
 
 def file_letters_of(dead, name):
     return [row for row in json_rows(dead) if row["file"].endswith(f"/{name}")]
-
-
-def write_log(query, batch, offset, files):
-    """Write the checkpoint of a query whose last committed batch has this offset.
-
-    Args:
-        files: Entries (number, name) of each file of the source log, by the log file's name.
-    """
-    for name in ("commits", "offsets", "sources/0"):
-        (query / name).mkdir(parents=True, exist_ok=True)
-    (query / "commits" / str(batch)).write_text("v1\n{}")
-    (query / "offsets" / str(batch)).write_text(f'v1\n{{"conf": {{}}}}\n{{"logOffset":{offset}}}')
-    for log, entries in files.items():
-        lines = [
-            json.dumps({"path": f"file://{query.parent}/in/{name}", "timestamp": 100_000 + number, "batchId": number})
-            for number, name in entries
-        ]
-        (query / "sources" / "0" / log).write_text("\n".join(["v1", *lines]))
 
 
 def test_source_log_lists_the_files_of_committed_batches(spark, tmp_path):
@@ -212,7 +194,7 @@ def last_commit(checkpoint):
 
 
 def complete_files(out, checkpoint):
-    """Return the output files that may be deleted by the rule of the docs.
+    """Return the output files that may be deleted by the rule in the docs.
 
     A file is complete if its batch is in the commit log, or if a later batch has a file.
     """
@@ -221,7 +203,7 @@ def complete_files(out, checkpoint):
     return [file for file in files if int(file.name[:9]) <= last]
 
 
-def test_deleted_output_files_do_not_return(deliveries, tmp_path, monkeypatch):
+def test_deleted_output_files_are_not_written_again(deliveries, tmp_path, monkeypatch):
     out, state = tmp_path / "out", tmp_path / "state"
     ids = [f"m{i}" for i in range(20)]
     put_lines(tmp_path / "in", "a.json", *map(message, ids))
@@ -240,7 +222,7 @@ def test_deleted_output_files_do_not_return(deliveries, tmp_path, monkeypatch):
     assert complete_files(out, state) == []
     taken = [row["id"] for row in json_rows(out)]
     first.unlink()  # against the rule
-    # A stop before the commit would repeat the batch, and the deleted file with it.
+    # A stop before the commit would repeat the batch, and write the deleted file again.
     delivery = deliveries.start()
     deliveries.tend(delivery, lambda: len(taken) + len(ids_in(out)) == 20)
     assert not first.exists(), "the other files of its attempt exist, so the attempt is not repeated"

@@ -1,4 +1,4 @@
-"""The wheel of one shard, with its state in dicts, against the plain model. Spark is not started."""
+"""The wheel of one shard, with its state in dicts, compared with a plain model. The tests do not start Spark."""
 
 import json
 from dataclasses import replace
@@ -77,7 +77,7 @@ def test_shard_agrees_with_the_model(batches, tick_ms, wheel_size, step_rows, ch
 @MODEL
 @given(histories(), st.sampled_from([2, 5]))
 def test_next_ms_wakes_the_shard_for_every_tick(batches, wheel_size):
-    """With no batches but those with input and those at next_ms, every message goes out within its tick."""
+    """If batches run only for input and at next_ms, every message is still delivered within its tick."""
     shard, model = Shard(1000, wheel_size, 10**15), PlainModel(1000)
     following = [now_ms for now_ms, _ in batches[1:]] + [batches[-1][0] + 10**12]
     for (now_ms, records), following_ms in zip(batches, following, strict=True):
@@ -91,7 +91,7 @@ def test_next_ms_wakes_the_shard_for_every_tick(batches, wheel_size):
 
 @pytest.fixture
 def peak_arrow_bytes():
-    """peak_arrow_bytes(): the most bytes that Arrow had allocated at a time since the test began."""
+    """Return a function that returns the peak of Arrow's allocated bytes since the test began."""
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.system_memory_pool())
     pa.set_memory_pool(pool)
     yield pool.max_memory
@@ -214,7 +214,7 @@ def test_clock_set_back_sends_nothing_early_or_twice():
     assert shard.batch([], START_MS + 2000) == []
 
 
-def test_state_of_another_tick_is_refused():
+def test_state_with_another_tick_is_refused():
     shard = Shard(tick_ms=1000)
     shard.batch([Record("a", "k", START_MS)], START_MS)
     shard.settings = Shard(tick_ms=2000).settings
@@ -238,7 +238,7 @@ def test_state_of_another_tick_is_refused():
         ([*COLUMNS, Column("more", "int")], "column 5 is none in the checkpoint and more int in"),
     ],
 )
-def test_state_of_other_columns_is_refused(columns, message):
+def test_state_with_other_columns_is_refused(columns, message):
     shard = Shard()
     shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
     shard.settings = replace(shard.settings, columns=columns)
@@ -246,7 +246,7 @@ def test_state_of_other_columns_is_refused(columns, message):
         shard.batch([], START_MS + 5000)  # even without new input
 
 
-def test_state_of_another_format_is_refused():
+def test_state_in_another_format_is_refused():
     shard = Shard()
     shard.batch([Record("a", "k", START_MS + 5000)], START_MS)
     fields = json.loads(shard.index)

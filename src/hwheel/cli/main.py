@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from hwheel.cli import pending
+from hwheel.cli import letters, move, pending
 from hwheel.cli.common import CommandError, Parser
 from hwheel.cli.deliver import command as deliver_command
 from hwheel.cli.demo import command as demo_command
@@ -50,8 +50,8 @@ examples:
                                          deliver messages when they are due
 
 Each command has its own --help. demo, trace, and top need
-pip install 'hwheel[cli]'; tune needs 'hwheel[tune]'; deliver and pending need
-'hwheel[spark]'.
+pip install 'hwheel[cli]'; tune needs 'hwheel[tune]'; deliver, pending,
+letters, and move need 'hwheel[spark]'.
 """
 
 
@@ -77,7 +77,17 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=version_text())
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (demo_command, run_command, trace_command, tune_command, deliver_command, pending, top_command):
+    for command in (
+        demo_command,
+        run_command,
+        trace_command,
+        tune_command,
+        deliver_command,
+        pending,
+        letters,
+        move,
+        top_command,
+    ):
         command.add_to(commands)
     for name, subparser in commands.choices.items():
         if name != "run":

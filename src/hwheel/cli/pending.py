@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BAR = 40
 LATEST_MS = 2**62
+SPARK_ALONE = ("pyspark", "pandas", "google.protobuf")  # the index is read without them
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 DESCRIPTION = """\
@@ -37,7 +38,10 @@ examples:
   hwheel pending --checkpoint state --watch 10s
   hwheel pending --checkpoint state --id m1
   hwheel pending --checkpoint state --key user-7 --due-before 1h
+  hwheel pending --checkpoint state --by-hour
   hwheel pending --checkpoint state --due-before 2026-12-24T09:00Z --json
+  hwheel pending --checkpoint state --key user-7 --cancel-to in
+  hwheel pending --checkpoint state --keys unsubscribed.txt --cancel-to in
 
 The checkpoint is one of `hwheel deliver`, or of any query with hold_until_due.
 """
@@ -61,12 +65,20 @@ def add_to(commands: Any) -> None:
     add("--due-before", metavar="TIME", help=text)
     text = "maximum number to show (default: %(default)s)"
     add("--most", metavar="N", type=whole_number(1), default=100, help=text)
+    text = "cancel the messages with --key: write a cancel for each into a new file in DIR, the input of the job"
+    add("--cancel-to", metavar="DIR", help=text)
+    add("--keys", metavar="FILE", help="with --cancel-to: the keys, one on each line, in place of --key")
     add("--watch", metavar="TIME", help="count again at this interval, until Ctrl-C")
     text = (
         "show the last count of a running job, at once and without Spark. The count is up to some minutes old, and "
         "includes duplicates and cancels. Needs a checkpoint in a local directory"
     )
     add("--last", action="store_true", help=text)
+    text = (
+        "show the number of rows due in each of the next --most hours, without Spark. Includes duplicates and cancels. "
+        "Needs an index (`hwheel deliver --index`)"
+    )
+    add("--by-hour", action="store_true", help=text)
     add("--json", action="store_true", help="write one line of JSON")
     add_spark_options(add)
 
@@ -75,12 +87,16 @@ def run(options: argparse.Namespace) -> int:
     """Show the pending messages. Return 1 if the requested message is not pending."""
     if options.last:
         return show_last(options)
+    if (status := show_from_index(options)) is not None:
+        return status
     require(options.prog, "spark")
     every_s = watch_interval_s(options)
+    keys = keys_to_cancel(options)
     due_before_ms(options.due_before, now_ms())  # reports an invalid time before Spark starts
     with spark_session(options, {"spark.sql.shuffle.partitions": "2"}) as spark:
         try:
-            return show(spark, state_place(spark, options.checkpoint), options, every_s)
+            place = state_place(spark, options.checkpoint)
+            return show(spark, place, options, every_s) if keys is None else cancel(spark, place, options, keys)
         except ValueError as error:  # the state is damaged, or another version wrote it
             raise CommandError(str(error)) from None
 
@@ -123,6 +139,52 @@ def watch(count: Callable[[], None], every_s: float, stop: threading.Event) -> N
             count()
 
 
+# --- cancels in bulk --------------------------------------------------------------------------------------------------
+
+
+def keys_to_cancel(options: argparse.Namespace) -> list[str] | None:
+    """Return the keys of --cancel-to, or None without it. Raise CommandError if the options do not fit."""
+    if options.cancel_to is None:
+        if options.keys is not None:
+            raise CommandError("--keys needs --cancel-to")
+        return None
+    if (options.key is None) == (options.keys is None):
+        raise CommandError("--cancel-to needs --key or --keys")
+    if options.id is not None or options.due_before is not None or options.watch is not None:
+        raise CommandError("--cancel-to cancels all messages of the keys: leave out --id, --due-before and --watch")
+    if options.keys is None:
+        return [options.key]
+    try:
+        return Path(options.keys).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--keys: {options.keys} cannot be read: {error}") from None
+
+
+def cancel(spark: "SparkSession", place: str, options: argparse.Namespace, keys: list[str]) -> int:
+    """Write cancels for the pending messages of some keys. Return 1 if no message is pending."""
+    from hwheel.spark.deliver.directory import Directory
+    from hwheel.spark.deliver.kept_input import stored_input
+    from hwheel.spark.deliver.pending import cancels
+    from hwheel.spark.deliver.settings import OPTIONS_FILE, UNITS_MS, WheelOptions
+    from hwheel.spark.deliver.sink import DirectorySink
+
+    checkpoint = Directory(spark, options.checkpoint)
+    if not checkpoint.exists(OPTIONS_FILE):
+        raise CommandError(f"--cancel-to: {options.checkpoint} is not a checkpoint of `hwheel deliver`")
+    wheel = WheelOptions.from_json(checkpoint.read(OPTIONS_FILE))
+    _, format = stored_input(checkpoint) or ("", "json")
+    if format != "json" or wheel.source == "a topic with headers":
+        raise CommandError("--cancel-to writes lines of JSON, which the job of this checkpoint does not read")
+    found = cancels(spark, place, keys, UNITS_MS[wheel.due_unit])
+    lines = [] if found is None else found.collect()
+    if lines:
+        Directory(spark, options.cancel_to).make()
+        rows = spark.createDataFrame(lines, "line string")
+        DirectorySink(options.cancel_to, "text").add(rows, f"cancels-{now_ms()}")
+    print(f"{len(lines):,} cancels are in {options.cancel_to}" if lines else "nothing pending")
+    return 0 if lines else 1
+
+
 # --- times ------------------------------------------------------------------------------------------------------------
 
 
@@ -145,8 +207,6 @@ def watch_interval_s(options: argparse.Namespace) -> float | None:
 
 def due_before_ms(given: str | None, at_ms: int) -> int | None:
     """Return --due-before in epoch milliseconds. Raise CommandError if it is invalid."""
-    from hwheel.spark.durations import duration_ms
-
     if given is None:
         return None
     if given.strip().isdecimal():
@@ -158,6 +218,8 @@ def due_before_ms(given: str | None, at_ms: int) -> int | None:
     else:
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return (moment - EPOCH) // timedelta(milliseconds=1)
+    from hwheel.spark.durations import duration_ms
+
     try:
         return min(at_ms + duration_ms(given, "--due-before"), LATEST_MS)
     except ValueError:
@@ -179,11 +241,16 @@ def utc(ms: int) -> str:
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
+def local_path(checkpoint: str) -> Path:
+    """Return a local checkpoint, which may be given as a URL."""
+    return Path(re.sub("^file:/*(?=/)", "", checkpoint))
+
+
 def show_last(options: argparse.Namespace) -> int:
     """Print the last count of `hwheel deliver`."""
     if not (options.id is options.key is options.due_before is options.watch is None):
         raise CommandError("--last counts all messages: leave out --id, --key, --due-before and --watch")
-    file = Path(re.sub("^file:/*(?=/)", "", options.checkpoint)) / LAST_COUNT
+    file = local_path(options.checkpoint) / LAST_COUNT
     try:
         last = json.loads(file.read_text(encoding="utf-8"))
         at_ms, rows, by_due = int(last["at"]), int(last["rows"]), {name: int(n) for name, n in last["by_due"].items()}
@@ -202,6 +269,40 @@ def show_last(options: argparse.Namespace) -> int:
         return 0
     print(f"{rows:,} rows pending at {when}, {max(0, now_ms() - at_ms) / 1000:,.0f} s ago")
     show_bars(by_due)
+    return 0
+
+
+def show_from_index(options: argparse.Namespace) -> int | None:
+    """Answer from the lookup index of a local checkpoint. Return None if Spark must read the state."""
+    by_name = (options.id is not None or options.key is not None) and options.cancel_to is options.watch is None
+    if not by_name and not options.by_hour:
+        return None
+    if options.by_hour and not (options.id is options.key is options.due_before is options.watch is None):
+        raise CommandError("--by-hour counts all messages: leave out --id, --key, --due-before and --watch")
+    require(options.prog, "spark", without=SPARK_ALONE)
+    from hwheel.lookup.reader import HeldIndex, NoIndexError
+
+    try:
+        index = HeldIndex.open(local_path(options.checkpoint))
+    except (NoIndexError, OSError, ValueError) as error:
+        if options.by_hour:
+            raise CommandError(f"--by-hour: {error}\nthe job keeps an index with `hwheel deliver --index`") from None
+        return None
+    if options.by_hour:
+        return show_hours(*index.rows_by_hour(options.most), options)
+    before_ms = due_before_ms(options.due_before, now_ms())
+    return show_messages(index.matching_rows(options.id, options.key, before_ms, options.most + 1), options)
+
+
+def show_hours(by_hour: dict[int, int], later: int, options: argparse.Namespace) -> int:
+    """Print the number of rows due in each hour, and of later ones."""
+    rows = sum(by_hour.values()) + later
+    if options.json:
+        found = {start: count for start, count in by_hour.items() if count}
+        print(json.dumps({"rows": rows, "by_hour": found, "later": later}))
+        return 0
+    print(f"{rows:,} rows pending")
+    show_bars({utc(start)[:16]: count for start, count in by_hour.items()} | {"later": later})
     return 0
 
 

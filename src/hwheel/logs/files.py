@@ -63,14 +63,14 @@ TEXT_READERS: dict[str, Callable[[pa.NativeFile, int], pa.Table]] = {
 
 
 class LogFile(AbstractContextManager["LogFile"]):
-    """An open file of a log. dropped: the number of timers that its recorder dropped."""
+    """An open log file. ``dropped``: the number of timers that its recorder dropped."""
 
     schema: pa.Schema
     rows: int
     dropped: int = 0
 
     def parts(self, names: list[str]) -> Iterator[pa.Table]:
-        """Yield these columns, in parts of the rows."""
+        """Yield the named columns, a part of the rows at a time."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class ParquetLog(LogFile):
         self.dropped = int((self.schema.metadata or {}).get(DROPPED.encode(), 0))
 
     def parts(self, names: list[str]) -> Iterator[pa.Table]:
-        # One thread, because Spark has a core for each task.
+        # Use one thread, because Spark gives each task one core.
         for number in range(self._file.num_row_groups):
             yield self._file.read_row_group(number, names, use_threads=False)
 
@@ -164,13 +164,13 @@ def read_files(
     Args:
         paths: The files.
         columns: The names of the columns.
-        on_rows: Called with the number of rows of each part, after it was read.
+        on_rows: Called after each part is read, with its number of rows.
         count: The result of ``rows_of``, if known.
 
     Returns:
         The log, and the number of timers that its recorders dropped.
 
-    Memory: 24 bytes per row, and the largest row group or text file.
+    Needs 24 bytes of memory per row, and the memory for the largest row group or text file.
     """
     rows = rows_of(paths, columns) if count is None else count
     arrays: list[Column] = [np.empty(rows, np.int64) for _ in columns.names]

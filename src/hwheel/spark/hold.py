@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from hwheel.spark.durations import duration_ms
 from hwheel.spark.message import BY_ID, HASH, SHARD, TOMBSTONE, MessageColumns, is_true, malformed, quoted
-from hwheel.spark.session.conf import set_up_state_store, set_up_transfer, state_partitions
+from hwheel.spark.session.conf import INDEX_DIRECTORY, set_up_state_store, set_up_transfer, state_partitions
 from hwheel.spark.shard.settings import Column, ColumnNames, Placement, WheelSettings
 from hwheel.spark.worker import EMITTED, PACKED, HoldProcessor, Packer, shard_labels, unpack
 from hwheel_core import DEFAULT_WHEEL_SIZE, place
@@ -110,6 +110,7 @@ def hold_until_due(
         placement,
         dedup_ms,
         by_id=by_id,
+        index_directory=df.sparkSession.conf.get(INDEX_DIRECTORY, None),
     )
     rows = rows_to_hold(df, columns, placement.shards)
     messages = rows.drop(TOMBSTONE, BY_ID, HASH, SHARD)
@@ -134,7 +135,7 @@ def checked_shards(shards: int | None, partitions: int) -> int:
 
 def rows_to_hold(df: DataFrame, columns: MessageColumns, shards: int) -> DataFrame:
     """Return the well-formed rows with the query's own column names and flags."""
-    # Each message with a null key is a key of its own, so its id selects the shard.
+    # If the key of a message is null, its id selects the shard.
     whole_key = F.coalesce(quoted(columns.key).cast("string"), quoted(columns.id).cast("string"))
     cancel = is_true(columns.cancel)
     of_ids = []

@@ -18,6 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from hwheel.spark.arrow import arrow_array, from_stream, gather, one_array, slices, to_stream
 from hwheel.spark.message import BY_ID, SEQUENCE, SHARD, TOMBSTONE
+from hwheel.spark.shard.arrivals import Arrivals, arrivals_of
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.spill import Spill
 from hwheel.spark.shard.state import Chunks, ShardIndex
@@ -233,7 +234,8 @@ class HoldProcessor(StatefulProcessor):
                     spill.append((task, part), from_stream(blob))
             arrived = chain.from_iterable(map(spill.take, sorted(spill.rows)))
             index = self.stored_index() or ShardWheel.new_index(self.settings, schema)
-            yield from self.advance(index, arrived, timerValues.getCurrentProcessingTimeInMs())
+            arrivals = arrivals_of(self.settings, key[0])
+            yield from self.advance(index, arrived, timerValues.getCurrentProcessingTimeInMs(), arrivals)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
         """Yield the messages of due buckets. Spark deletes the expired timer."""
@@ -256,10 +258,12 @@ class HoldProcessor(StatefulProcessor):
         found = self.index.get()
         return ShardIndex.from_json(found[0]) if found else None
 
-    def advance(self, index: ShardIndex, arrived: Iterable[pa.RecordBatch], now_ms: int) -> Iterator[pd.DataFrame]:
+    def advance(
+        self, index: ShardIndex, arrived: Iterable[pa.RecordBatch], now_ms: int, arrivals: Arrivals | None = None
+    ) -> Iterator[pd.DataFrame]:
         """Advance the wheel of the shard, then move its timer and store its index."""
         wheel = ShardWheel(self.settings, index, self.buckets, self.delivered, self.named)
-        for table in wheel.advance(arrived, now_ms):
+        for table in wheel.advance(arrived, now_ms, arrivals):
             yield pd.DataFrame({"blob": [to_stream(table)]})
         next_ms = wheel.next_ms
         if next_ms != index.timer_ms:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hwheel.spark.deliver.topic import KafkaOptions
 
 KEPT = ("tick", "wheel_size", "shards", "partitions", "dedup", "due_unit", "by_id")  # stored in the checkpoint
-DURATIONS = ("tick", "dedup", "trigger", "dead_letters_every", "forget_files")
+DURATIONS = ("tick", "dedup", "trigger", "dead_letters_every", "forget_files", "max_lateness")
 
 DESCRIPTION = """\
 Read messages from the files of a directory or from a Kafka topic, hold them
@@ -55,10 +55,10 @@ examples:
 
 Move files into the input directory; do not write them there. A file is read
 once, as soon as it appears. Names that begin with a dot or an underscore are
-ignored. Output files get each message once. An output topic gets each message
-at least once: a batch that a crash interrupts is sent again, in order, so a
-consumer must drop messages whose headers id and due it has seen. Ctrl-C or
-SIGTERM stops the command, and nothing is lost.
+ignored. Output files get each message once, and so do the consumers of an
+output topic with --exactly-once. Without it, a batch that a crash interrupts is
+sent again, in order, so a consumer must drop messages whose headers id and due
+it has seen. Ctrl-C or SIGTERM stops the command, and nothing is lost.
 """
 
 
@@ -70,8 +70,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_places(parser.add_argument)
     add_cleaning(parser.add_argument_group("input files that were read").add_argument)
     add = parser.add_argument_group("monitoring").add_argument
-    text = "serve metrics for Prometheus at this port, or with 0 at any free port; needs the extra metrics"
+    text = "serve metrics for Prometheus and /health at this port, or with 0 at any free port; needs the extra metrics"
     add("--metrics-port", metavar="PORT", type=whole_number(0, 65535), help=text)
+    text = (
+        "keep an index of held messages beside the state, for `hwheel pending --id`, `--key`, and `--by-hour` in less "
+        "than a second; needs a checkpoint in a local or mounted directory (default: as before, at first no)"
+    )
+    add("--index", action=argparse.BooleanOptionalAction, help=text)
     text = "the address to serve at (default: %(default)s)"
     add("--metrics-host", metavar="HOST", default="127.0.0.1", help=text)
     add_kafka(parser.add_argument_group("Kafka").add_argument)
@@ -90,6 +95,12 @@ def add_places(add: Callable[..., object]) -> None:
     add("--trigger", metavar="TIME", default="1 second", help="interval between batches (default: %(default)s)")
     text = "larger messages are dead letters (default: %(default)s, which fits the default limits of Kafka)"
     add("--largest-message", metavar="SIZE", type=size, default="1MB", help=text)
+    text = "limit of how late a message may be when its batch starts, for example after an outage (default: none)"
+    add("--max-lateness", metavar="TIME", help=text)
+    text = "later messages are dead letters, or all are delivered with a mark `late` (default: %(default)s)"
+    add("--too-late", choices=["dead-letters", "mark"], default="dead-letters", help=text)
+    text = "maximum number of delivered messages a second, for bursts (default: no limit)"
+    add("--rate", metavar="N", type=whole_number(1), help=text)
     add("--files-a-batch", metavar="N", type=whole_number(1), help="maximum number of files in a batch")
 
 
@@ -144,6 +155,11 @@ def add_kafka(add: Callable[..., object]) -> None:
     add("--to-topics", metavar="NAME,NAME", help=text)
     text = "write the headers of a record with its message. Must not change during the life of a checkpoint"
     add("--carry-headers", action="store_true", help=text)
+    text = (
+        "write to topics in transactions, so that consumers with isolation.level=read_committed get each message once; "
+        "needs the extra kafka. Its settings have the prefix `producer.` in --kafka-conf"
+    )
+    add("--exactly-once", action="store_true", help=text)
     text = "a setting of Kafka's clients, like security.protocol=SASL_SSL; may be repeated"
     add("--kafka-conf", metavar="NAME=VALUE", action="append", default=[], help=text)
     text = "a file of such settings, one on each line; use it for passwords"
@@ -152,8 +168,10 @@ def add_kafka(add: Callable[..., object]) -> None:
 
 def kafka_of(options: argparse.Namespace) -> "KafkaOptions":
     """Return the settings of topics. Raise CommandError if they are invalid."""
-    from hwheel.spark.deliver.topic import KafkaOptions
+    from hwheel.spark.deliver.topic import KafkaOptions, is_topic
 
+    if options.exactly_once and not is_topic(options.to):
+        raise CommandError("--exactly-once is for topics: files get each message exactly once without it")
     conf: dict[str, str] = {}
     if options.kafka_conf_file is not None:
         conf |= conf_file(options.kafka_conf_file)
@@ -166,6 +184,7 @@ def kafka_of(options: argparse.Namespace) -> "KafkaOptions":
         options.skip_lost_offsets,
         topics_of(options),
         options.carry_headers,
+        options.exactly_once,
     )
 
 

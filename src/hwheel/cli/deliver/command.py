@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hwheel.cli.common import CommandError, add_subcommand, settings_of, spark_errors
 from hwheel.cli.deliver.arguments import DESCRIPTION, EPILOG, KEPT, add_options, check_durations, kafka_of
-from hwheel.cli.deliver.counts import LAST_COUNT, Counts, Progress
+from hwheel.cli.deliver.counts import LAST_COUNT, Counts, Held, Progress
 from hwheel.extras import require
 from hwheel_core import DEFAULT_WHEEL_SIZE
 
@@ -39,7 +39,8 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run until a signal (status 0) or a failure of a query (status 1)."""
     conf = settings_of(options.conf)
-    require(options.prog, "spark", *([] if options.metrics_port is None else ["metrics"]))
+    extras = {"metrics": options.metrics_port is not None, "kafka": options.exactly_once}
+    require(options.prog, "spark", *(name for name, needed in extras.items() if needed))
     stop = stop_event()
     with metrics_server(options) as server, spark_errors():
         from hwheel.cli.deliver.places import check_exist, places_of, session_conf
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             spark = make_session(options.master, session_conf(places, conf), quiet=not options.verbose)
         except Exception:
-            if stop.wait(JAVA_FIRST_S):  # a signal to the whole process group stops Java, too
+            if stop.wait(JAVA_FIRST_S):  # a signal to the whole process group also stops Java
                 say(STOPPED_EARLY)
                 return 0
             raise
@@ -76,10 +77,12 @@ def deliver(
     from hwheel.spark.deliver.delivery import start_delivery
     from hwheel.spark.deliver.directory import Directory
     from hwheel.spark.deliver.kept_input import keep_limit, kept_input
+    from hwheel.spark.deliver.settings import check_not_moved
 
     checkpoint = Directory(spark, places.checkpoint)
     with only_job(checkpoint):
         check_logs(checkpoint)
+        check_not_moved(checkpoint)
         wheel = wheel_options(checkpoint, options, source_kind(places, kafka))
         source, format = kept_input(checkpoint, places.source, options.format, options.moved_from)
         keep_limit(checkpoint, options.largest_message)
@@ -120,6 +123,10 @@ def delivery_settings(
         clean_source=options.clean_source,
         forget_files=options.forget_files,
         largest_message=options.largest_message,
+        max_lateness=options.max_lateness,
+        too_late=options.too_late,
+        rate=options.rate,
+        index=options.index,
     )
 
 
@@ -149,6 +156,7 @@ def watch_with_metrics(
         from hwheel.cli.deliver.metrics import DeliveryCollector
 
         server.registry.register(DeliveryCollector(counts))
+        server.is_healthy = counts.is_healthy
         say(f"metrics at {server.url}")
     return watch(delivery, stop, counts, verbose)
 
@@ -188,16 +196,19 @@ def watch(delivery: "Delivery", stop: threading.Event, counts: Counts, verbose: 
     return 0
 
 
-def count_pending(checkpoint: "Directory") -> int:
-    """Count the pending rows, and store the count in the checkpoint."""
+def count_pending(checkpoint: "Directory") -> Held:
+    """Count the rows in the state, and store the count in the checkpoint."""
     from hwheel.spark.deliver.checkpoint import MESSAGES
-    from hwheel.spark.deliver.pending import rows_by_due
+    from hwheel.spark.deliver.pending import indexes, rows_by_due
 
     at_ms = int(time.time() * 1000)
-    by_due = rows_by_due(checkpoint.spark, f"{checkpoint.path}/{MESSAGES}", at_ms)
+    found = indexes(checkpoint.spark, f"{checkpoint.path}/{MESSAGES}")
+    by_due = rows_by_due(found, at_ms)
     rows = sum(by_due.values())
     checkpoint.write(LAST_COUNT, json.dumps({"at": at_ms, "rows": rows, "by_due": by_due}))
-    return rows
+    first_ms = min((expiration_ms for one in found for _, expiration_ms in one.buckets), default=at_ms)
+    overdue_s = max(0, at_ms - first_ms) / 1000
+    return Held(rows, overdue_s, sum(one.duplicates for one in found), sum(one.cancelled for one in found))
 
 
 def metrics_server(options: argparse.Namespace) -> "AbstractContextManager[Server | None]":

@@ -5,7 +5,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from hwheel.spark.deliver.delivery import Delivery
@@ -15,10 +15,21 @@ LOOK_EVERY_S = 1.0
 COUNT_EVERY_S = 30.0
 COUNT_SHARE = 20  # the time between counts is at least this multiple of the duration of a count
 BATCH_EDGES_S = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+WHOLE_BATCH = "triggerExecution"  # the time of a batch, in which the other phases are
+HEALTHY_S = 300.0
 LAST_COUNT = "pending.json"  # the file of the last count in the checkpoint, for `hwheel pending --last`
 STATE_ON_DISK = "rocksdbSstFileSize"
 SHOW_EVERY_S = 1.0  # on a terminal, where each line replaces the last
 LOG_EVERY_S = 30.0  # elsewhere
+
+
+class Held(NamedTuple):
+    """The counts of the state, and the number of messages that it has dropped since the start of the checkpoint."""
+
+    rows: int
+    overdue_s: float = 0.0  # of the earliest due row
+    duplicates: int = 0
+    cancelled: int = 0
 
 
 @dataclass
@@ -37,11 +48,12 @@ class Counts:
     """Counts since the start. One thread calls ``look()`` repeatedly; any thread may read.
 
     Attributes:
-        pending: Rows in buckets, or None if unknown.
+        held: The last count in the state, or None if unknown.
+        phases_ms: The time of all batches by phase.
         state_bytes: The size of the state on disk and in memory.
     """
 
-    def __init__(self, delivery: "Delivery", count_pending: Callable[[], int]) -> None:
+    def __init__(self, delivery: "Delivery", count_pending: Callable[[], Held]) -> None:
         self.delivery = delivery
         self.count_pending = count_pending
         self.rows_in = 0
@@ -49,8 +61,14 @@ class Counts:
         self.last_batch_at_s: float | None = None  # epoch seconds
         self.batch_times = BatchTimes()
         self.state_bytes: dict[str, int] = {}
-        self.pending: int | None = None
-        self.look_at = self.count_at = time.monotonic()
+        self.phases_ms: dict[str, int] = {}
+        self.held: Held | None = None
+        self.looked_at = self.look_at = self.count_at = time.monotonic()
+
+    @property
+    def pending(self) -> int | None:
+        """Rows in buckets, or None if unknown."""
+        return None if self.held is None else self.held.rows
 
     @property
     def rows_out(self) -> int:
@@ -59,6 +77,10 @@ class Counts:
     @property
     def dead_letters(self) -> int:
         return self.delivery.dead_sink.rows
+
+    @property
+    def letters_by_code(self) -> dict[str, int]:
+        return self.delivery.dead_sink.codes
 
     @property
     def lag_ms(self) -> int | None:
@@ -70,9 +92,13 @@ class Counts:
         """Delivered messages that arrived after their due time, so that no job could deliver them on time."""
         return self.delivery.sink.late_arrivals
 
+    def is_healthy(self) -> bool:
+        """Return True if ``look()`` was called lately, so that the job tends its queries."""
+        return time.monotonic() - self.looked_at < HEALTHY_S
+
     def look(self) -> None:
         """Update the counts if LOOK_EVERY_S has passed. Spark keeps reports of the last 100 batches."""
-        now = time.monotonic()
+        now = self.looked_at = time.monotonic()
         if now < self.look_at:
             return
         self.look_at = now + LOOK_EVERY_S
@@ -81,7 +107,7 @@ class Counts:
             is_next = latest.batchId == self.last_batch + 1
             self.take([latest] if is_next else self.delivery.messages.recentProgress)
         if self.last_batch >= 0 and now >= self.count_at:
-            self.pending = self.counted()
+            self.held = self.counted()
             took = time.monotonic() - now
             self.count_at = now + max(COUNT_EVERY_S, COUNT_SHARE * took)
 
@@ -92,10 +118,13 @@ class Counts:
                 self.rows_in += batch.numInputRows
                 self.last_batch = batch.batchId
                 self.last_batch_at_s = time.time()
-                self.batch_times.add(batch.durationMs.get("triggerExecution", 0) / 1000)
+                self.batch_times.add(batch.durationMs.get(WHOLE_BATCH, 0) / 1000)
+                for phase, took_ms in batch.durationMs.items():
+                    if phase != WHOLE_BATCH:
+                        self.phases_ms[phase] = self.phases_ms.get(phase, 0) + took_ms
                 self.state_bytes = state_bytes(batch.stateOperators)
 
-    def counted(self) -> int | None:
+    def counted(self) -> Held | None:
         """Count the pending rows. Return None if there is no state yet, or if Spark is deleting old files of it."""
         from hwheel.spark.deliver.directory import DirectoryError
         from hwheel.spark.deliver.failures import FROM_JAVA

@@ -117,6 +117,10 @@ def check_exist(places: Places, spark: SparkSession, kafka: KafkaOptions) -> Non
     for name, place in by_option(places).items():
         if is_topic(place):
             check_connector(spark)
+            if kafka.exactly_once:
+                from hwheel.spark.deliver.transactions import check_producer  # needs confluent_kafka
+
+                check_producer(kafka.producer_conf)
             topic = Topic.of(place)
             others = kafka.topics or () if name == "--to" else ()
             try:

@@ -48,19 +48,27 @@ def patch_loops(default: str) -> None:
         # A program may choose a loop that is not the default.
         with contextlib.nullcontext() if package == default else contextlib.suppress(ImportError):
             classes[package] = wheel_loop(getattr(importlib.import_module(package), name))
-    for package, loop_class in classes.items():
-        loop_class.__module__ = loop_class.__bases__[-1].__module__  # libraries recognize a loop by its module
-        replace(package, LOOP_CLASSES[package], loop_class)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # asyncio's policies are deprecated from 3.14 on
         policy: Any = asyncio.DefaultEventLoopPolicy
     classes["asyncio"] = wheel_loop(policy._loop_factory)
     policy._loop_factory = classes[default]
+    for package in classes.keys() - {"asyncio"}:
+        replace_loop(package, LOOP_CLASSES[package])
     for name in ("SelectorEventLoop", "ProactorEventLoop"):
         if hasattr(asyncio, name):
-            replace("asyncio", name, wheel_loop(getattr(asyncio, name)))
+            replace_loop("asyncio", name)
     if hasattr(asyncio, "EventLoop"):
         replace("asyncio", "EventLoop", classes[default])
+
+
+def replace_loop(package: str, name: str) -> None:
+    """Replace a loop class. Its module and qualified name stay: libraries recognize it by them, and pickle finds it."""
+    old = getattr(sys.modules[package], name)
+    new = wheel_loop(old)
+    replace(package, name, new)
+    new.__module__, new.__qualname__ = old.__module__, old.__qualname__
+    setattr(sys.modules[old.__module__], old.__qualname__, new)
 
 
 def replace(package: str, name: str, new: object) -> None:

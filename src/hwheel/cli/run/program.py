@@ -18,6 +18,8 @@ def run_program(words: list[str], is_module: bool) -> None:
     """
     main = sys.modules["__main__"] = ModuleType("__main__")
     vars(main)["__builtins__"] = builtins
+    if sys.version_info < (3, 14):
+        vars(main)["__annotations__"] = {}
     try:
         if is_module:
             sys.argv = ["-m", *words[1:]]
@@ -61,9 +63,9 @@ def load_script(main: ModuleType, path: str) -> CodeType:
 
 
 def hide_own_frames(trace: TracebackType | None) -> None:
-    """Make sys.excepthook show an exception without the frames of this module and of runpy."""
-    own = {run_program.__code__.co_filename, runpy.run_module.__code__.co_filename}
-    while trace is not None and trace.tb_frame.f_code.co_filename in own:
+    """Make sys.excepthook show an exception without the frames of this module."""
+    own_file = run_program.__code__.co_filename
+    while trace is not None and trace.tb_frame.f_code.co_filename == own_file:
         trace = trace.tb_next
     hook = sys.excepthook
 

@@ -58,8 +58,8 @@ class Page:
         if state:
             head.append(f"  {state}", "bold red")
         yield head
-        timers, purgatories = snapshot["timers"], snapshot.get("purgatories", [])
-        if not timers and not purgatories:
+        timers, purgatories, loops = (snapshot.get(name, []) for name in ("timers", "purgatories", "loops"))
+        if not timers and not purgatories and not loops:
             yield Text("The program has no timers at the moment.", QUIET)
         if timers:
             yield from ("", self._overview(timers, rates))
@@ -67,6 +67,9 @@ class Page:
             yield from ("", self._purgatories(purgatories))
         for timer in timers:
             yield self._detail(timer, rates.get(timer["name"]))
+        for loop in loops:
+            head = Text.assemble((plain(loop["name"]), "bold"), (f"  {number(loop['pending'])} pending", QUIET))
+            yield Group("", head, *self._callbacks(loop))
 
     @property
     def width(self) -> int:

@@ -1,1 +1,1 @@
-"""`hwheel deliver`: from files or a topic to files or a topic; and the content of its checkpoint."""
+"""`hwheel deliver`, which sends messages from files or a topic to files or a topic, and its checkpoint."""

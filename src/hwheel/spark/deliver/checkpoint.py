@@ -16,6 +16,7 @@ from hwheel.spark.deliver.topic import is_topic
 from hwheel_core import HwheelError
 
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the directories of the two queries
+METADATA = "state/0/_metadata/v2"  # of the operator that has the state
 OUTPUTS = "hwheel-outputs.json"
 LOCK = ".hwheel-lock"
 
@@ -50,6 +51,20 @@ def batch_time_ms(query: Directory, batch: int) -> int | None:
     return int(found[1]) if found else None
 
 
+def input_of(query: Directory, batch: int) -> list[str] | None:
+    """Return where the input of a batch that has begun ends, a line for each source, or None if it is not logged."""
+    if batch < 0 or not query.exists(f"offsets/{batch}"):
+        return None
+    lines = query.read(f"offsets/{batch}").split("\n")
+    return lines[2:] if lines[0] == "v1" else None
+
+
+def has_no_input(query: Directory, batch: int) -> bool:
+    """Return True if the batch before a batch is logged and ends at the same input."""
+    found = input_of(query, batch)
+    return found is not None and found == input_of(query, batch - 1)
+
+
 def begin_next_batch(query: Directory) -> bool:
     """Log the start of the next batch, so that a query whose input is idle delivers due messages after a start.
 
@@ -57,9 +72,9 @@ def begin_next_batch(query: Directory) -> bool:
     previous batch, so messages that became due in the meantime would wait for new input. But Spark always runs a batch
     that is logged as begun and not as completed.
 
-    The new batch has the offsets of the last one, so it has no input, and the time of the last one, so no new message
-    is due. The batch after it reads new input before it advances the clock, so that a cancel that arrived in the
-    meantime precedes its message.
+    The new batch has the offsets of the last batch, so it has no input. It also has the time of that batch, so no new
+    message is due. The batch after it reads new input before it advances the clock, so that a cancel that arrived in
+    the meantime precedes its message.
 
     The query must not be running.
 
@@ -86,6 +101,20 @@ def check_logs(checkpoint: Directory) -> None:
         if missing is not None:
             said = f"{directory.path}/{missing} does not exist"
             raise CheckpointBrokenError(f"{BROKEN_CHECKPOINT.format(said=said)}\n{RESTORE}")
+
+
+def correct_place(query: Directory) -> None:
+    """Let a query find its state after the checkpoint was moved or restored elsewhere. The query must not be running.
+
+    Spark stores the absolute path of the schema of the state.
+    """
+    metadata = query.child_directory(METADATA)
+    for name in metadata.names(".") if metadata.exists() else []:
+        text = metadata.read(name)
+        moved = re.sub(r'"[^"]*(?=/state/\d+/_stateSchema/)', lambda _: f'"{query.url}', text)
+        if name.isdecimal() and moved != text:
+            metadata.delete(f".{name}.crc")  # the checksum that Hadoop keeps beside a local file
+            metadata.write(name, moved)
 
 
 def missing_source_log(query: Directory, batch: int) -> str | None:

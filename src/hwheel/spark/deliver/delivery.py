@@ -10,17 +10,36 @@ from urllib.parse import unquote
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
-from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, begin_next_batch, check_and_store_outputs
+from hwheel.spark.deliver.checkpoint import (
+    DEAD_LETTERS,
+    MESSAGES,
+    begin_next_batch,
+    check_and_store_outputs,
+    correct_place,
+)
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.failures import GO_ON, WORKER_KILLED, WORKER_LATE, WORKERS_KILLED, Failure, failure_of
+from hwheel.spark.deliver.held_index import IndexKeeper, set_up_index
 from hwheel.spark.deliver.input_files import IN_FUTURE, IgnoredNames, SourceCleaner, SourceLog, check_removed, utc
-from hwheel.spark.deliver.owner import check_output
+from hwheel.spark.deliver.kept_input import Lateness, kept_lateness
+from hwheel.spark.deliver.letters import CODES, TOO_LATE, WHOLE_FILE, code_of
+from hwheel.spark.deliver.owner import check_late_letters, check_output
 from hwheel.spark.deliver.parquet_due import FAST_READER
+from hwheel.spark.deliver.rest import Rest
 from hwheel.spark.deliver.settings import DeliverySettings
-from hwheel.spark.deliver.sink import DirectorySink, Sink, TopicSink, dead_records, header_records, json_records
-from hwheel.spark.deliver.source import FILE, RECORD, REPLACE, UNREADABLE, Source
+from hwheel.spark.deliver.sink import (
+    DirectorySink,
+    Sink,
+    TooLate,
+    TopicSink,
+    dead_records,
+    header_records,
+    json_records,
+)
+from hwheel.spark.deliver.source import FILE, LINE, RECORD, REPLACE, UNREADABLE, Source
+from hwheel.spark.deliver.throttle import Throttle
 from hwheel.spark.deliver.topic import Topic, is_topic
 from hwheel.spark.deliver.unreadable_files import (
     DueCheck,
@@ -59,43 +78,64 @@ class Frames:
         """The arguments of hold_until_due() and dead_letters() that name columns."""
         return NAMES | ({"replace": REPLACE, "by_id": True} if self.source.by_id else {})
 
-    def due_messages(self, any_due: bool = False) -> DataFrame:
-        wheel = self.source.settings.wheel
-        return self.source.messages(self.left_out.names(), any_due).transform(
+    def due_messages(self, by_row: bool = False) -> DataFrame:
+        settings, wheel = self.source.settings, self.source.settings.wheel
+        due = self.source.messages(self.left_out.names(), by_row).transform(
             hold_until_due,
             **self.names,
-            payload=["payload", *self.source.settings.kafka.carried],
+            payload=["payload", *settings.kafka.carried],
             tick=wheel.tick,
             wheel_size=wheel.wheel_size,
             shards=wheel.shards,
             dedup=wheel.dedup,
         )
+        return due if settings.rate is None else due.mapInArrow(Throttle(settings.rate / wheel.partitions), due.schema)
 
-    def dead_letters(self, any_due: bool = False) -> DataFrame:
-        """Return the malformed rows with the reason of the reader, or else that of their columns."""
+    def dead_letters(self, by_row: bool = False) -> DataFrame:
+        """Return the malformed rows with the reason (of the reader, or else of their columns), its code, and the time.
+
+        The time is that of the batch, in epoch milliseconds, so it is the same after a crash.
+        """
         settings = self.source.settings
-        found = self.source.all_rows(self.left_out.names(), any_due).transform(dead_letters, **self.names)
+        found = self.source.all_rows(self.left_out.names(), by_row).transform(dead_letters, **self.names)
         found = found.withColumn("reason", F.coalesce(UNREADABLE, "reason")).drop(UNREADABLE, *settings.kafka.carried)
+        found = found.withColumns({"code": code_of(F.col("reason")), "time": F.unix_millis(F.current_timestamp())})
         return found if is_topic(settings.places.dead_letters) else found.drop(RECORD)
 
 
 @dataclass
-class FileLetters:
-    """Writes dead letters about whole files."""
+class Letters:
+    """Writes dead letters about whole files, and about messages that are too late."""
 
     frames: Frames
     sink: Sink
 
     @cached_property
     def schema(self) -> StructType:
-        return self.frames.dead_letters().schema  # costly: the frame names all files that are left out
+        columns = self.frames.dead_letters().schema  # costly: the frame names all files that are left out
+        return StructType([StructField(one.name, one.dataType) for one in columns])  # a whole file has no place in it
 
     def send(self, file: str, reason: str, changed_ms: int | None = None) -> None:
         """Write a dead letter, once for each file, or for each modification time if one is given."""
-        letter = dict.fromkeys(self.schema.names) | {FILE: file, "reason": f"the file cannot be read: {reason}"}
+        letter: dict[str, Any] = dict.fromkeys(self.schema.names)
+        letter |= {FILE: file, "reason": f"the file cannot be read: {reason}", "code": WHOLE_FILE}
+        letter["time"] = int(time.time() * 1000)
         rows = self.frames.source.spark.createDataFrame([tuple(letter.values())], self.schema)
         self.sink.add(rows, letter_name(file if changed_ms is None else f"{file} {changed_ms}"))
         self.sink.rows += 1
+        self.sink.codes[WHOLE_FILE] += 1
+
+    def send_late(self, messages: DataFrame, max_ms: int, name: str, count: int) -> None:
+        """Write dead letters about messages that are later than a limit, once for each name."""
+        message = F.to_json(F.struct("id", "key", "due", "payload"))
+        reason = F.lit(f"later than --max-lateness: {max_ms} ms")
+        given = {"reason": reason, "code": F.lit(TOO_LATE), LINE: message, "time": F.lit(int(time.time() * 1000))}
+        given |= {name: F.col(name) for name in ("id", "key", "due", "payload")}
+        columns = [one for one in self.schema if one.name != RECORD]
+        rows = [given.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name) for one in columns]
+        self.sink.add(messages.select(*rows), name)
+        self.sink.rows += count
+        self.sink.codes[TOO_LATE] += count
 
 
 # --- a running query --------------------------------------------------------------------------------------------------
@@ -130,8 +170,8 @@ class QueryRun:
         """Return True if the fault may be temporary and the query has not had it STARTS times in a row.
 
         Temporary faults are: an inaccessible file; a plan that does not fit the files of a batch; a Python worker that
-        takes more than Spark's limit of ten seconds to start; and a killed Python worker, because on a single machine
-        Spark does not retry its task.
+        takes more than Spark's limit of ten seconds to start; and a killed Python worker. On a single machine Spark
+        does not retry the task of a killed worker.
         """
         of_workers = any(text in failure.details for text in (WORKER_LATE, WORKER_KILLED, WORKERS_KILLED))
         is_temporary = failure.file or failure.is_plan or of_workers
@@ -143,6 +183,12 @@ class QueryRun:
 
     def restart(self) -> None:
         self.query = self.start()
+
+    def stop(self) -> None:
+        """Stop the query. Spark waits for the function that foreachBatch calls, so its rest ends first."""
+        if self.sink.rest is not None:
+            self.sink.rest.stopped.set()
+        self.query.stop()
 
 
 @dataclass
@@ -185,6 +231,7 @@ class Delivery:
     due_unit: str = "ms"
     notices: list[str] = field(default_factory=list)
     search: Search | None = None
+    index: IndexKeeper | None = None
 
     @property
     def messages(self) -> StreamingQuery:
@@ -227,7 +274,7 @@ class Delivery:
         source.ahead_ms = cleaner.ahead_ms()
         self.notify(IN_FUTURE.format(time=utc(cleaner.logs[0].newest_ms)))
         for run in (self.message_run, self.letter_run):
-            run.query.stop()
+            run.stop()
             run.restart()
 
     def recovered(self, run: QueryRun, failure: Failure) -> bool:
@@ -252,8 +299,10 @@ class Delivery:
 
     def stop(self) -> None:
         """Stop both queries. The next start repeats an interrupted batch."""
-        self.message_run.query.stop()
-        self.letter_run.query.stop()
+        self.message_run.stop()
+        self.letter_run.stop()
+        if self.index is not None:
+            self.index.stop()
 
     def failure(self) -> Failure | None:
         """Return why a query ended, or None if both run."""
@@ -291,13 +340,16 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
     outputs = {MESSAGES: places.to, DEAD_LETTERS: places.dead_letters}
     check_times(checkpoint, outputs, directory)
     check_and_store_outputs(checkpoint, outputs, OPTIONS)
+    correct_place(checkpoint.child_directory(MESSAGES))
+    index = set_up_index(checkpoint, settings.index)
 
     left_out = UnreadableFiles(checkpoint)
     source = Source(spark, settings)
     frames = Frames(source, left_out)
     queries = {name: checkpoint.child_directory(name) for name in (MESSAGES, DEAD_LETTERS)}
     letter_sink = sink_at(spark, places.dead_letters, settings, dead_records, queries[DEAD_LETTERS], one_file=True)
-    letters = FileLetters(frames, letter_sink)
+    letter_sink.codes = dict.fromkeys(CODES, 0)
+    letters = Letters(frames, letter_sink)
     leaving_out = LeavingOut(source, left_out, queries, letters.send)
     if directory is not None and settings.forget_files is not None:
         source.ahead_ms = ahead_of_now_ms(queries[MESSAGES], directory)
@@ -307,11 +359,12 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
         if watch.cleaner is not None:
             watch.cleaner.send_letter = letters.send
     return Delivery(
-        message_run(frames, queries[MESSAGES]),
+        message_run(frames, queries[MESSAGES], directory, too_late(settings, queries[MESSAGES], letters)),
         letter_run(frames, queries[DEAD_LETTERS], letter_sink),
         leaving_out,
         watch,
         settings.wheel.due_unit,
+        index=None if index is None else IndexKeeper(queries[MESSAGES], index),
     )
 
 
@@ -327,6 +380,9 @@ def check_times(checkpoint: Directory, outputs: dict[str, str], directory: Direc
     for name, place in outputs.items():
         if not is_topic(place):
             check_output(queries[name], Directory(checkpoint.spark, place), OPTIONS[name])
+    if not is_topic(outputs[DEAD_LETTERS]):
+        letters = Directory(checkpoint.spark, outputs[DEAD_LETTERS])
+        check_late_letters(queries[MESSAGES], letters, OPTIONS[DEAD_LETTERS])
     if directory is not None:
         check_removed(directory, [*queries.values()])
 
@@ -341,17 +397,27 @@ def set_up_session(
         set_up_local_input(spark)
 
 
-def message_run(frames: Frames, checkpoint: Directory) -> QueryRun:
+def too_late(settings: DeliverySettings, query: Directory, letters: Letters) -> TooLate:
+    """Return the rule for messages that are too late."""
+    limit = settings.max_lateness
+    max_ms = None if limit is None else duration_ms(limit, "max_lateness")
+    return TooLate(kept_lateness(query, Lateness(max_ms, settings.too_late == "mark")), letters.send_late)
+
+
+def message_run(frames: Frames, checkpoint: Directory, directory: Directory | None, late: TooLate) -> QueryRun:
     """Start the query that holds messages. Its first batch starts at once, because messages may be due already."""
     settings = frames.source.settings
     records = header_records if settings.kafka.format == "headers" else json_records
     sink = sink_at(frames.source.spark, settings.places.to, settings, records, checkpoint)
+    sink.too_late = late
     check = due_check(frames, checkpoint, sink)
 
     def start() -> StreamingQuery:
-        frame = frames.due_messages(check.any_due)
+        frame = frames.due_messages(check.by_row)
         begin_next_batch(checkpoint)
-        return started(frame, sink, checkpoint.path, settings.trigger, check.any_due)
+        if directory is not None and directory.local_path is not None:
+            sink.rest = Rest(directory.local_path, checkpoint, duration_ms(settings.trigger, "trigger") / 2000)
+        return started(frame, sink, checkpoint.path, settings.trigger, check.by_row)
 
     return QueryRun(MESSAGES, start, sink, start())
 
@@ -363,7 +429,7 @@ def letter_run(frames: Frames, checkpoint: Directory, sink: Sink) -> QueryRun:
 
     def start() -> StreamingQuery:
         every = frames.source.settings.dead_letters_every
-        return started(frames.dead_letters(check.any_due), sink, checkpoint.path, every, check.any_due)
+        return started(frames.dead_letters(check.by_row), sink, checkpoint.path, every, check.by_row)
 
     return QueryRun(DEAD_LETTERS, start, sink, start())
 
@@ -391,11 +457,19 @@ def sink_at(
     Args:
         records: Returns the records of a topic.
         query: The checkpoint of the query.
-        one_file: Write each batch as one file. Dead letters need this, because the number of cores decides which task
-            reads which malformed rows.
+        one_file: Write each batch as one file, or in one transaction. Dead letters need this, because the number of
+            cores decides which task reads which malformed rows.
     """
-    if is_topic(place):
-        sink: Sink = TopicSink(topic=Topic.of(place), options=settings.kafka, records=records)
+    sink: Sink
+    if is_topic(place) and settings.kafka.exactly_once:
+        from hwheel.spark.deliver.transactions import TransactionSink  # needs confluent_kafka
+
+        topic, kafka = Topic.of(place), settings.kafka
+        sink = TransactionSink(
+            topic=topic, options=kafka, records=records, one_task=one_file, partitions=settings.wheel.partitions
+        )
+    elif is_topic(place):
+        sink = TopicSink(topic=Topic.of(place), options=settings.kafka, records=records)
     else:
         Directory(spark, place).make()
         sink = DirectorySink(place, settings.format, one_file)

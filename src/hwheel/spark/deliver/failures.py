@@ -26,7 +26,7 @@ RESTORE = (
 # PySpark has its own classes for some exceptions of Java. Py4J raises the others, such as those of a failed task.
 FROM_JAVA = (PySparkException, Py4JJavaError)
 
-# A pattern that is searched for in all messages of an exception, the fault, and the remedy. The first match counts.
+# (pattern to search for in all messages of an exception, fault, remedy). The first match counts.
 KNOWN_FAILURES = [
     (r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming jobs detected", OTHER_JOB, ONE_JOB),
     (
@@ -41,7 +41,7 @@ KNOWN_FAILURES = [
         "--files-a-batch or --offsets-a-batch makes batches smaller",
     ),
     (
-        # Py4J names no exception of Java, because no answer came.
+        # Py4J names no exception of Java, because Java did not respond.
         r"\AAn error occurred while calling [\w.]+\Z|Answer from Java side is empty",
         JAVA_ENDED,
         GO_ON,
@@ -95,7 +95,7 @@ KNOWN_FAILURES = [
 
 
 class StartAgainError(HwheelError, RuntimeError):
-    """The query must start again with another plan. No one needs to act."""
+    """The query must start again with another plan. The user need not act."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import operator
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -162,7 +163,7 @@ class SourceCleaner:
     send_letter: Callable[[str, str, int], None] = lambda file, reason, changed_ms: None
     next_look_s: float = 0.0
     done: list[dict[str, int]] = field(default_factory=list)  # the files that each query has completed
-    marked: int = -1  # the last offset that mark() has stored
+    marked: list[int] = field(default_factory=list)  # the offsets that mark() has stored
     read: dict[str, int] = field(default_factory=dict)  # the modification times of all files that were read
     again: dict[str, int] = field(default_factory=dict)  # the files with a used name that were found the last time
     reported: dict[str, int] = field(default_factory=dict)  # those that were reported
@@ -173,10 +174,10 @@ class SourceCleaner:
         self.done = [{} for _ in self.logs]
 
     def mark(self) -> None:
-        """Store the offset through which files may be removed, for ``check_removed()``."""
-        through = min(log.through for log in self.logs)
-        if through > self.marked:
-            self.source.write(CLEANED.format(id=query_id(self.queries[0])), str(through))
+        """Store the offset of each query through which files may be removed, for ``check_removed()``."""
+        through = [log.through for log in self.logs]
+        if through != self.marked:
+            self.source.write(CLEANED.format(id=query_id(self.queries[0])), " ".join(map(str, through)))
             self.marked = through
 
     def clean(self) -> list[str]:
@@ -248,9 +249,9 @@ def check_removed(source: Directory, queries: list[Directory]) -> None:
     id = query_id(queries[0])
     if id is None or not source.exists(mark := CLEANED.format(id=id)):
         return
-    removed = int(source.read(mark))
-    done = min(SourceLog(query, steps_of(source.url)).offset_of("commits") for query in queries)
-    if removed > done:
+    removed = map(int, source.read(mark).split())
+    done = [SourceLog(query, steps_of(source.url)).offset_of("commits") for query in queries]
+    if any(map(operator.gt, removed, done)):  # each query has offsets of its own
         raise TimesDifferError(
             f"{source.path} is newer than the checkpoint: files that the checkpoint has not read were removed from it\n"
             "put the newer checkpoint back; or move the files that were removed since that copy back into the input, "

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from hwheel.spark.arrow import one_batch
+from hwheel.spark.arrow import codes, one_batch
 from hwheel.spark.message import LAST_DUE_MS
 from hwheel.spark.worker import begin_task
 from hwheel_core import HwheelError
@@ -41,6 +42,8 @@ REPLACE = pa.field("replace", pa.bool_())  # with by_id
 READ_BY_ID = READ.replace("unreadable", "replace boolean, unreadable")
 TARGET = pa.field("target", pa.string())  # the field `topic` of a message; PLACE_IN_TOPIC has another `topic`
 TOPIC = pa.field("topic", pa.string())
+BLANK_LINE = "blank"  # a column that marks the lines to leave out of the numbered ones
+NUMBER = "number"  # of a line, from 1, in its part of a file
 LINES_AT_ONCE = 64  # so few lines are parsed one by one
 PARTS = 8
 BYTES_AT_ONCE = 2**30
@@ -78,7 +81,8 @@ class JsonLines:
     """Parse batches whose first column is the line, in binary.
 
     Yields the columns of READ (with by_id, READ_BY_ID), then TARGET if topics are given, then the other columns of the
-    batch. `line` is the line of a malformed row, and null for the others.
+    batch. `line` is the line of a malformed row, and null for the others. If the batch has a column BLANK_LINE, NUMBER
+    replaces it, and blank lines are left out.
 
     Args:
         unit_ms: The unit of due times.
@@ -95,7 +99,7 @@ class JsonLines:
         fields = MESSAGE.append(REPLACE) if self.by_id else MESSAGE
         if self.topics is not None:
             fields = fields.append(TOPIC)
-        for batch in batches:
+        for batch in numbered(batches):
             lines = batch.column(0)
             for part in read_lines(lines, fields):
                 target = None
@@ -109,6 +113,28 @@ class JsonLines:
                 for name in batch.schema.names[1:]:
                     found = found.append_column(name, rest.column(name))
                 yield found
+
+
+def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Number the lines of each part of a file where a column BLANK_LINE asks for it.
+
+    The rows of a part follow each other. `file` and `block`, the first byte, identify it.
+    """
+    before, count = None, 0
+    for batch in batches:
+        if BLANK_LINE not in batch.schema.names or not batch.num_rows:
+            yield batch
+            continue
+        file, block = codes(batch.column("file")).to_numpy(), batch.column("block").to_numpy()
+        starts = np.flatnonzero(np.append(True, (file[1:] != file[:-1]) | (block[1:] != block[:-1])))
+        sizes = np.diff(np.append(starts, len(file)))
+        numbers = np.arange(1, len(file) + 1) - np.repeat(starts, sizes)
+        first, last = ((batch.column("file")[at].as_py(), block[at]) for at in (0, -1))
+        if first == before:
+            numbers[: sizes[0]] += count
+        before, count = last, int(numbers[-1])
+        is_line = pc.invert(batch.column(BLANK_LINE))
+        yield batch.set_column(batch.schema.get_field_index(BLANK_LINE), NUMBER, pa.array(numbers)).filter(is_line)
 
 
 def with_known_topic(rows: pa.RecordBatch, topics: tuple[str, ...]) -> tuple[pa.RecordBatch, pa.Array]:
@@ -142,8 +168,8 @@ def read_lines(lines: pa.Array, fields: pa.Schema = MESSAGE) -> Iterator[pa.Reco
 def read_plain(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch | None:
     """Parse lines with Arrow's reader. Return None if a line is unusual.
 
-    Each line starts and ends with a brace. If an object spanned two lines, a comma or a bracket would have to follow
-    the brace at the end of the first line, but the second line starts with a brace. So if there are as many objects as
+    Each line starts and ends with a brace. No object spans two lines: after the brace that ends the first line, a comma
+    or a bracket would have to follow, but the second line starts with a brace. So if there are as many objects as
     lines, each line is one object.
     """
     if lines.null_count or not 0 < lines.nbytes < BYTES_AT_ONCE:

@@ -8,9 +8,10 @@ link to the same directory, or a second mount of it, is read under the first nam
 import json
 import os
 from collections.abc import Callable
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, last_batch
+from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, has_no_input, last_batch
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.settings import BEGUN, CheckpointOptionsError, check_same
 from hwheel.spark.deliver.topic import Topic, is_topic
@@ -19,6 +20,7 @@ from hwheel.spark.deliver.unreadable_files import UnreadableFiles
 
 INPUT = "hwheel-input.json"
 LIMIT = "hwheel-largest-message"
+LATENESS = "hwheel-max-lateness"  # in the checkpoint of the query of messages
 DEFAULT_FORMAT = "json"
 
 
@@ -65,9 +67,7 @@ def keep_limit(checkpoint: Directory, largest: int) -> None:
     """
     stored = int(checkpoint.read(LIMIT)) if checkpoint.exists(LIMIT) else None
     queries = [checkpoint.child_directory(name) for name in (MESSAGES, DEAD_LETTERS)]
-    if stored not in (None, largest) and any(
-        last_batch(one, "offsets") > last_batch(one, "commits") for one in queries
-    ):
+    if stored not in (None, largest) and any(map(repeats_input, queries)):
         raise CheckpointOptionsError(
             f"a batch was interrupted with --largest-message {stored}, not {largest}\n"
             "use that limit until a batch completes, then stop and change it"
@@ -75,6 +75,35 @@ def keep_limit(checkpoint: Directory, largest: int) -> None:
     if stored != largest:
         checkpoint.make()
         checkpoint.write(LIMIT, str(largest))
+
+
+def repeats_input(query: Directory) -> bool:
+    """Return True if a batch with input was interrupted. A job that rests is always in a batch, which has none."""
+    begun = last_batch(query, "offsets")
+    return begun > last_batch(query, "commits") and not has_no_input(query, begun)
+
+
+class Lateness(NamedTuple):
+    """The limit of --max-lateness, or None, and whether later messages only get a mark."""
+
+    max_ms: int | None = None
+    mark: bool = False
+
+
+def kept_lateness(query: Directory, wanted: Lateness) -> Callable[[int], Lateness]:
+    """Store the limit of lateness; return the limit of each batch. The query must not be running.
+
+    The repetition of an interrupted batch has the limit of its first attempt, because its dead letters may be written.
+    """
+    begun, done = last_batch(query, "offsets"), last_batch(query, "commits")
+    stored: dict[str, Any] = {"since": 0, "limit": Lateness(), "before": Lateness()}
+    if query.exists(LATENESS):
+        stored = json.loads(query.read(LATENESS))
+    before = Lateness(*stored["limit" if begun >= stored["since"] else "before"])
+    since = begun + 1 if begun > done else 0
+    query.make()
+    query.write(LATENESS, json.dumps({"since": since, "limit": wanted, "before": before}))
+    return lambda batch: wanted if batch >= since else before
 
 
 def stored_input(checkpoint: Directory) -> tuple[str, str] | None:

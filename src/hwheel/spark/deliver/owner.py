@@ -5,11 +5,12 @@ batches whose files are in the output already. It also lacks the input files tha
 of the others keeps a number too, and a start compares them:
 
 - An output directory has the id of its query and the last batch with messages, written before the files of the batch.
-- The checkpoint has the output and the last batch with messages, written after the files of the batch.
-- An input directory that is cleaned has the last offset whose files may have been removed, written before they are.
+- The checkpoint has the output and the last batch with messages, written after that and before the files of the batch.
+- An input directory that is cleaned has the last offsets whose files may have been removed, written before they are.
 """
 
 import json
+import re
 from typing import NamedTuple
 
 from hwheel.spark.deliver.checkpoint import last_batch
@@ -19,6 +20,7 @@ from hwheel_core import HwheelError
 OWNER = ".hwheel-owner"  # in an output
 PUBLISHED = "hwheel-published"  # in the checkpoint of a query
 CLEANED = ".hwheel-cleaned-{id}"  # in an input
+LATE_LETTERS = r"late-(\d{9})\."  # the files of dead letters about the messages of a batch that are too late
 
 
 class TimesDifferError(HwheelError, ValueError):
@@ -50,12 +52,12 @@ def query_id(query: Directory) -> str | None:
 
 
 def store_published(query: Directory, output: Directory, batch: int) -> None:
-    """Store that a batch is complete in an output."""
+    """Store that the files of a batch will be in an output."""
     query.write(PUBLISHED, f"{output.url}\n{batch}")
 
 
 def published_into(query: Directory, output: Directory) -> int:
-    """Return the last batch with messages that a query has completed in an output, or -1."""
+    """Return the last batch with messages that a query has begun to write to an output, or -1."""
     if not query.exists(PUBLISHED):
         return -1
     url, _, batch = query.read(PUBLISHED).partition("\n")
@@ -72,16 +74,18 @@ def check_output(query: Directory, output: Directory, option: str) -> None:
         TimesDifferError: One of the two was restored from an older copy.
     """
     owner = owner_of(output)
+    begun, done = last_batch(query, "offsets"), published_into(query, output)
+    if owner is None and done > last_batch(query, "commits"):
+        raise TimesDifferError(
+            f"batch {done} was interrupted, and {output.path} no longer has its files, so its messages would appear "
+            "again\n"
+            f"put the directory back until a batch completes; or delete {query.path}/{PUBLISHED} to write all messages "
+            "of the batch again"
+        )
     if owner is None or owner.query_id != query_id(query):  # the sink refuses the output of another checkpoint
         return
-    begun, done = last_batch(query, "offsets"), published_into(query, output)
     if owner.batch > begun:
-        raise TimesDifferError(
-            f"{output.path} is newer than the checkpoint: it has messages of batch {owner.batch}, and the checkpoint "
-            f"ends at batch {begun}\n"
-            "restore both from copies of one time, or put the newer checkpoint back; or give a new directory to "
-            f"{option}, which gets the messages since that copy again"
-        )
+        raise newer_output(output, owner.batch, begun, option)
     if owner.batch < done:
         raise TimesDifferError(
             f"{output.path} is older than the checkpoint: it ends at batch {owner.batch}, and the checkpoint has "
@@ -89,3 +93,24 @@ def check_output(query: Directory, output: Directory, option: str) -> None:
             f"restore both from copies of one time; or delete {output.path}/{OWNER} to continue without the messages "
             "that were delivered in between"
         )
+
+
+def check_late_letters(query: Directory, letters: Directory, option: str) -> None:
+    """Compare the batches of a query with the dead letters about its messages that were too late.
+
+    Raises:
+        TimesDifferError: The checkpoint was restored from an older copy, so a batch would find its letters written.
+    """
+    names = letters.names(".") if letters.exists() else []
+    last = max((int(found[1]) for name in names if (found := re.match(LATE_LETTERS, name))), default=-1)
+    if last > (begun := last_batch(query, "offsets")):
+        raise newer_output(letters, last, begun, option)
+
+
+def newer_output(output: Directory, batch: int, begun: int, option: str) -> TimesDifferError:
+    return TimesDifferError(
+        f"{output.path} is newer than the checkpoint: it has messages of batch {batch}, and the checkpoint ends at "
+        f"batch {begun}\n"
+        "restore both from copies of one time, or put the newer checkpoint back; or give a new directory to "
+        f"{option}, which gets the messages since that copy again"
+    )

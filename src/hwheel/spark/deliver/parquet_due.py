@@ -1,8 +1,8 @@
 """The types of `due` in Parquet files: which ones are read, and how they become milliseconds.
 
-Spark reads a file with the type that the query asks for. Asked for a bigint, it returns the days of a DATE and the
-microseconds of a TIMESTAMP as they are stored, and it fails on UINT64. So the footer of each file decides before Spark
-reads the batch:
+Spark reads a file with the type that the query asks for. If the query asks for a bigint, Spark returns the days of a
+DATE and the microseconds of a TIMESTAMP as they are stored, and it fails on UINT64. So the delivery looks at the footer
+of each file before Spark reads the batch:
 
 - Files of plain integers are read with Spark's fast reader.
 - For an unsigned integer of 64 bits, a decimal, or a timestamp, the query starts again with the row reader. That reader
@@ -29,7 +29,7 @@ from hwheel_core import HwheelError
 PLAIN = ("integer", "uint32")  # the kinds that Spark's fast reader returns as a bigint
 UNITS_PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}  # the kinds that are timestamps
 STORED = "decimal(38,0)"  # the type in which the row reader returns any number as it is stored
-KINDS = "hwheel.parquet.due"  # the local property that has the kinds of a batch
+KINDS = "hwheel.parquet.due"  # the local property with the kinds of a batch's files
 FAST_READER = "spark.sql.parquet.enableVectorizedReader"
 MAGIC = b"PAR1"
 TAIL_BYTES = 64 * 1024
@@ -37,7 +37,7 @@ MOST = 2**63 - 1
 
 
 class DueTypeError(HwheelError, TypeError):
-    """The column `due` of a file has a type without one meaning as a time. The message is the reason."""
+    """The type of the column `due` in a file has no meaning as a time, or several. The message says why."""
 
 
 # --- the footer of a file ---------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def due_kind(files: Any, path: Any) -> str:
         columns = footer(files, path).schema
         fields = [field for field in columns.to_arrow_schema() if field.name.lower() == "due"]
     except (Py4JJavaError, pa.ArrowException):
-        return PLAIN[0]  # Spark names the file when it reads it
+        return PLAIN[0]  # Spark reports the file when it reads it
     if len(fields) != 1:
         return PLAIN[0]
     physical = [column.physical_type for column in map(columns.column, range(len(columns)))]
@@ -132,9 +132,9 @@ def row_reader(spark: SparkSession) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class DueInMs:
-    """Convert the due times of STORED to milliseconds. Runs inside mapInArrow. The last column is the name of the file.
+    """Convert due times of the type STORED to milliseconds, inside mapInArrow. The last column is the file name.
 
-    The kinds of a batch are in a local property, because the plan of the query is fixed before its files are known.
+    The kinds of a batch are in a local property, because the plan of the query is fixed before the files are known.
 
     Args:
         unit_ms: The unit of due times that are plain numbers.
@@ -162,7 +162,7 @@ def file_name(url: str) -> str:
 
 
 def in_ms(stored: pa.Array, kind: str, unit_ms: int) -> pa.Array:
-    """Convert stored numbers of one kind to milliseconds, rounded up. A number that does not fit stays out of range."""
+    """Convert stored numbers of one kind to milliseconds, rounded up. Numbers that do not fit stay out of range."""
     most = MOST // unit_ms
     whole = pc.if_else(pc.greater(stored, pa.scalar(most, stored.type)), pa.scalar(most, stored.type), stored)
     lowest = pa.scalar(-most, stored.type)

@@ -1,7 +1,6 @@
 """The pending messages of a checkpoint, read from its state store while the query runs."""
 
 import os
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from hwheel.lookup.texts import bytes_of, shown, shown_as
 from hwheel.spark.arrow import from_chunk
 from hwheel.spark.deliver.directory import Directory
-from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, due_ms, expirations
+from hwheel.spark.shard.decoded import decoded, payload_names
 from hwheel.spark.shard.settings import ColumnNames
 from hwheel.spark.shard.state import ShardIndex
 
@@ -41,10 +41,8 @@ LINKS: dict[str, TemporaryDirectory[str]] = {}
 class Decoder:
     """Decode the chunks of buckets inside mapInArrow.
 
-    Encode ids and keys as bytes. Different ids or keys never have equal bytes.
-
     Args:
-        payload: Columns of the message to add as text, with the names p0, p1, ...
+        payload: Columns of the message to add as text.
     """
 
     schema: bytes
@@ -56,35 +54,8 @@ class Decoder:
         schema = pa.ipc.read_schema(pa.py_buffer(self.schema))
         for batch in batches:
             for chunk in batch.column("rows"):
-                rows = from_chunk(chunk.as_buffer(), schema)
-                due = rows.column(self.names.due)
-                columns = [
-                    as_bytes(rows.column(self.names.id)),
-                    as_bytes(rows.column(self.names.key)),
-                    due_ms(due),
-                    expirations(due, self.tick_ms),
-                    rows.column(TOMBSTONE),
-                    rows.column(BY_ID) if BY_ID in schema.names else pa.repeat(pa.scalar(False), rows.num_rows),
-                    rows.column(SEQUENCE),
-                ]
-                names = ["id", "key", "due", "tick", "cancelled", "by_id", "sequence"]
-                for number, name in enumerate(self.payload):
-                    texts = [shown(value) for value in rows.column(name).to_pylist()]
-                    columns.append(pa.array(texts, pa.string()))
-                    names.append(f"p{number}")
-                yield pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def as_bytes(column: pa.Array) -> pa.Array:
-    """Return ids or keys as bytes. Text and numbers become UTF-8."""
-    return column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
-
-
-def shown(value: object) -> str | None:
-    """Return a value as text. Bytes are decoded as UTF-8, with escapes where they are invalid."""
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    return None if value is None else str(value)
+                rows = pa.Table.from_batches([from_chunk(chunk.as_buffer(), schema)])
+                yield from decoded(rows, self.names, self.tick_ms, self.payload).to_batches()
 
 
 def readable_path(spark: SparkSession, checkpoint: str) -> str:
@@ -121,11 +92,11 @@ def rows_held(spark: SparkSession, checkpoint: str) -> int:
     return sum(entry.rows for index in indexes(spark, checkpoint) for entry in index.buckets.values())
 
 
-def rows_by_due(spark: SparkSession, checkpoint: str, now_ms: int) -> dict[str, int]:
-    """Count all stored rows by the time until their bucket expires. Reads no bucket."""
+def rows_by_due(found: Iterable[ShardIndex], now_ms: int) -> dict[str, int]:
+    """Count all stored rows by the time until their bucket expires."""
     counts = dict.fromkeys([*EDGES_MS, LATER], 0)
     edges = [*EDGES_MS.values()]
-    for index in indexes(spark, checkpoint):
+    for index in found:
         for (_, expiration_ms), entry in index.buckets.items():
             counts[[*counts][bisect_left(edges, expiration_ms - now_ms)]] += entry.rows
     return counts
@@ -199,8 +170,7 @@ def matching_rows(
     found = indexes(spark, checkpoint)
     if not found:
         return []
-    names = found[0].names
-    payload = tuple(name for name in found[0].arrow_schema.names if name not in (*names, SEQUENCE, TOMBSTONE, BY_ID))
+    payload = payload_names(found[0].arrow_schema, found[0].names)
     rows = records(spark, checkpoint, payload)
     assert rows is not None
     for name, asked in {"id": id, "key": key}.items():
@@ -224,11 +194,21 @@ def matching_rows(
     ]
 
 
-def shown_as(text: str) -> bytes:
-    """Return the bytes that shown() shows as this text."""
-    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), bytes_of(text))
+def cancels(spark: SparkSession, checkpoint: str, keys: Iterable[str], unit_ms: int) -> DataFrame | None:
+    """Return a line of JSON for each pending message with one of these keys, which cancels it, or None without state.
 
-
-def bytes_of(text: str) -> bytes:
-    """Return the bytes of a command line argument, which may not be UTF-8."""
-    return text.encode(errors="surrogateescape")
+    Args:
+        keys: As in ``matching_rows()``.
+        unit_ms: The unit of due times in the lines.
+    """
+    rows = records(spark, checkpoint)
+    if rows is None:
+        return None
+    wanted = spark.createDataFrame([(key,) for one in keys for key in {bytes_of(one), shown_as(one)}], "key binary")
+    messages = (
+        without_replaced(rows).groupBy(*IDENTITY).agg(F.max("cancelled").alias("gone"), F.min("due").alias("due"))
+    )
+    fields = [F.col(name).cast("string").alias(name) for name in ("id", "key")]
+    due = F.expr(f"due div {unit_ms}").alias("due")
+    lines = messages.where("not gone").join(F.broadcast(wanted.distinct()), "key", "left_semi")
+    return lines.select(F.to_json(F.struct(*fields, due, F.lit(True).alias("cancel"))).alias("line"))

@@ -13,6 +13,7 @@ from hwheel.spark.hold import MAX_SHARDS
 from hwheel_core import HwheelError, place
 
 OPTIONS_FILE = "hwheel.json"
+MOVED = "hwheel-moved"  # in a checkpoint whose messages another job has
 VERSION = 2  # of OPTIONS_FILE
 DURATIONS = ("tick", "dedup")
 LONGEST_MS = 10**15
@@ -132,8 +133,12 @@ class DeliverySettings:
         files_a_batch: The maximum number of new files in a batch.
         clean_source: What to do with input files that both queries have read: "archive", "delete", or None.
         largest_message: The maximum size of a message in bytes.
+        max_lateness: How late a message may be at the start of the batch that delivers it. Default: without limit.
+        too_late: What to do with later messages: "dead-letters", or "mark" to deliver all with a mark.
+        rate: The maximum number of messages a second, over a batch.
         forget_files: How much older than the newest file an input file may be. Spark ignores older files, and forgets
             their names. Default: 100,000 years, because Spark's own default of a week would ignore old files.
+        index: Whether to keep a lookup index beside the state. None: as before.
     """
 
     places: Places
@@ -146,11 +151,24 @@ class DeliverySettings:
     clean_source: str | None = None
     forget_files: str | None = None
     largest_message: int = LARGEST_MESSAGE
+    max_lateness: str | None = None
+    too_late: str = "dead-letters"
+    rate: int | None = None
+    index: bool | None = None
 
     @property
     def file_format(self) -> str:
         """The name of Spark's reader of the input files."""
         return "text" if self.format == "json" else self.format
+
+
+def check_not_moved(checkpoint: Directory) -> None:
+    """Raise CheckpointOptionsError if another job has the messages of a checkpoint."""
+    if checkpoint.exists(MOVED):
+        raise CheckpointOptionsError(
+            f"the messages of this checkpoint were moved to {checkpoint.read(MOVED)}\n"
+            "start a job on the files there, with a new checkpoint and output"
+        )
 
 
 def kept_options(checkpoint: Directory, given: dict[str, Any], defaults: WheelOptions) -> WheelOptions:

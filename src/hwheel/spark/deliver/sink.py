@@ -1,10 +1,11 @@
 """The outputs of a delivery: a directory, which gets each message once, or a topic, which gets it at least once."""
 
+import operator
 import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -12,13 +13,18 @@ from pyspark.sql import functions as F
 from hwheel.spark.deliver.checkpoint import batch_time_ms
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.failures import Failure, failure_of
+from hwheel.spark.deliver.json_lines import NUMBER
+from hwheel.spark.deliver.kept_input import Lateness
 from hwheel.spark.deliver.owner import OWNER, Owner, owner_of, store_owner, store_published
-from hwheel.spark.deliver.source import FILE, HEADERS_TYPE, LINE, PLACE_IN_TOPIC, RECORD
+from hwheel.spark.deliver.rest import Rest
+from hwheel.spark.deliver.source import BLOCK, FILE, HEADERS_TYPE, LINE, PLACE_IN_FILE, PLACE_IN_TOPIC, RECORD
 from hwheel.spark.deliver.topic import HEADERS, TARGET, KafkaOptions, Topic
 from hwheel_core import HwheelError
 
 # A due time in this range is in 1970 if read as milliseconds, and in the present or future if read as seconds.
 LIKE_SECONDS = (10**8, 10**11)
+LATENESS_EDGES_S = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+LATE = "late"  # the mark of --too-late mark
 
 
 class BatchNotWrittenError(HwheelError, RuntimeError):
@@ -29,6 +35,19 @@ class DirectoryTakenError(HwheelError, RuntimeError):
     """The directory belongs to another checkpoint."""
 
 
+@dataclass(frozen=True)
+class TooLate:
+    """The rule for messages that are overdue by more than a limit when their batch starts.
+
+    Args:
+        limit_of: Returns the limit of a batch.
+        send: Writes dead letters about messages: the messages, the limit, a name to write once, and their number.
+    """
+
+    limit_of: Callable[[int], Lateness]
+    send: Callable[[DataFrame, int, str, int], None]
+
+
 @dataclass(kw_only=True)
 class Sink(ABC):
     """The function that foreachBatch calls. Its counters are for display."""
@@ -36,18 +55,26 @@ class Sink(ABC):
     rows: int = 0
     batches: int = 0
     lag_ms: int | None = None  # of the earliest message that was held in time, in the last batch with such messages
+    # Messages by lateness at the start of their batch, without late arrivals: up to each edge, and all.
+    lateness: list[int] = field(default_factory=lambda: [0] * (len(LATENESS_EDGES_S) + 1))
+    lateness_sum_s: float = 0.0
     late_arrivals: int = 0  # messages that arrived after a batch that would have delivered them
+    codes: dict[str, int] = field(default_factory=dict)  # rows by `code`; the sink of dead letters counts them
     like_seconds: int = 0  # messages whose due time seems to be in seconds
     failure: Failure | None = None  # of the last batch, if it was not written
+    rest: Rest | None = None  # waits while a batch would change nothing
     check_input: Callable[[DataFrame, int], None] = lambda batch, batch_id: None  # called before a batch is read
+    too_late: "TooLate | None" = None
     query: Directory | None = None  # the checkpoint of the query
     tick_ms: int = 1000
     clock_ms: int | None = None  # the time of the last batch
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
+            if self.rest is not None:
+                self.rest(batch_id)
             self.check_input(batch, batch_id)
-            self.write_and_count(batch, batch_id)
+            self.write_and_count(self.in_time(batch, batch_id), batch_id)
             self.batches += 1
             self.failure = None
         except Exception as error:
@@ -55,15 +82,41 @@ class Sink(ABC):
             # overflows the stack. So the text is short, and the failure keeps the details.
             self.failure = failure_of(error)
             raise BatchNotWrittenError(self.failure.what) from None
+        finally:
+            batch.unpersist()
+
+    def in_time(self, batch: DataFrame, batch_id: int) -> DataFrame:
+        """Return the messages to deliver: without those that are too late, or with a mark of each.
+
+        The time is that of the batch, so a repeated batch has the same messages.
+        """
+        if self.too_late is None or self.query is None:
+            return batch
+        max_ms, mark = self.too_late.limit_of(batch_id)
+        if max_ms is None:
+            return batch
+        begun_ms = batch_time_ms(self.query, batch_id) or int(time.time() * 1000)
+        is_late = F.col("due") < begun_ms - max_ms
+        if mark:
+            return batch.withColumn(LATE, is_late)
+        batch = batch.persist()  # the state is not updated again for the second output
+        if count := batch.where(is_late).count():
+            self.too_late.send(batch.where(is_late), max_ms, f"late-{batch_id:09d}", count)
+        return batch.where(~is_late)
 
     def write_and_count(self, batch: DataFrame, batch_id: int) -> None:
         observed = Observation()
         settled_ms = self.settled_until_ms(batch_id)
+        held = F.when(F.col("due") > settled_ms, F.col("due"))
+        lateness_ms = F.greatest(F.lit(self.clock_ms) - held, F.lit(0))
         counts = [
             F.count(F.lit(1)).alias("rows"),
-            F.min(F.when(F.col("due") > settled_ms, F.col("due"))).alias("first_due"),
+            F.min(held).alias("first_due"),
+            F.sum(lateness_ms).alias("lateness"),
+            *(F.count_if(lateness_ms <= edge_s * 1000).alias(f"up to {edge_s}") for edge_s in LATENESS_EDGES_S),
             F.count_if(F.col("due") <= settled_ms).alias("late_arrivals"),
             F.count_if(F.col("due").between(*LIKE_SECONDS)).alias("like_seconds"),
+            *(F.count_if(F.col("code") == code).alias(code) for code in self.codes),
         ]
         self.write(batch.observe(observed, *counts), batch_id)
         found = observed.get
@@ -72,7 +125,12 @@ class Sink(ABC):
             self.rows += found["rows"]
             self.like_seconds += found["like_seconds"]
             self.late_arrivals += found["late_arrivals"]
+            self.codes = {code: count + found[code] for code, count in self.codes.items()}
             if found["first_due"] is not None:
+                up_to = [*(found[f"up to {edge_s}"] for edge_s in LATENESS_EDGES_S)]
+                up_to.append(found["rows"] - found["late_arrivals"])
+                self.lateness = [*map(operator.add, self.lateness, up_to)]
+                self.lateness_sum_s += found["lateness"] / 1000
                 self.lag_ms = int(time.time() * 1000) - found["first_due"]
 
     def settled_until_ms(self, batch_id: int) -> int:
@@ -104,7 +162,7 @@ class Sink(ABC):
 STAGING = ".staging"
 WHOLE = "_SUCCESS"  # Spark writes this file last
 WRITE_WHOLE = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
-SUFFIXES = {"json": ".json", "parquet": ".parquet"}
+SUFFIXES = {"json": ".json", "parquet": ".parquet", "text": ".json"}
 QUERY_ID = "sql.streaming.queryId"  # Spark sets it while a batch runs
 # A task may write several files, for example with spark.sql.files.maxRecordsPerFile. Spark numbers them after the c.
 PART = re.compile(r"part-(?P<task>\d+)-.*-c(?P<number>\d+)(?:\.|$)")
@@ -127,7 +185,7 @@ class DirectorySink(Sink):
     So the sink stores the id of its query, which Spark keeps in the checkpoint, in the directory. It also stores the
     number of a batch before it publishes its first file, so that existing files of a higher number are noticed.
 
-    The checkpoint of the query gets the number of the last batch with messages.
+    The checkpoint of the query gets the number of the last batch with messages, too.
 
     Args:
         one_file: Write each batch as one file, whatever spark.sql.files.maxRecordsPerFile says. Required where a
@@ -170,12 +228,12 @@ class DirectorySink(Sink):
         finals = self.final_names(directory.names(staging) if any_rows else [], batch_id)
         if finals:
             begin_to_publish(directory, batch_id, [*finals.values()])
+            if self.query is not None:
+                store_published(self.query, directory, batch_id)
         for name, final in finals.items():
             # The final names of an attempt all differ, so an existing file is from an earlier attempt at this batch.
             if not directory.move(f"{staging}/{name}", final) and not directory.exists(final):
                 raise BatchNotWrittenError(f"{self.path}/{staging}/{name} could not be renamed to {final}")
-        if finals and self.query is not None:
-            store_published(self.query, directory, batch_id)
         directory.delete(STAGING)
 
     def final_names(self, staged: list[str], batch_id: int) -> dict[str, str]:
@@ -270,7 +328,7 @@ class TopicSink(Sink):
 
     def add(self, rows: DataFrame, name: str) -> None:
         """Send rows, each time this is called."""
-        conf = {**PRODUCER, **self.options.conf, "bootstrap.servers": self.topic.brokers}
+        conf = {**PRODUCER, **self.options.java_conf, "bootstrap.servers": self.topic.brokers}
         (
             self.records(rows)
             .withColumn("topic", F.coalesce("topic", F.lit(self.topic.name)))
@@ -297,6 +355,8 @@ def routing(messages: DataFrame) -> list[Column]:
     """Return the topic of each message, or null, and its headers: the carried ones, then id and due."""
     target = F.col(TARGET).alias("topic") if TARGET in messages.columns else no_topic()
     identity = F.array(header("id", F.col("id")), header("due", F.col("due")))
+    if LATE in messages.columns:
+        identity = F.concat(identity, F.array(header(LATE, F.col(LATE))))
     headers = F.concat(F.col(HEADERS), identity) if HEADERS in messages.columns else identity
     return [target, headers.alias("headers")]
 
@@ -311,19 +371,19 @@ def dead_records(rows: DataFrame) -> DataFrame:
 
     Rows of a topic also get the headers of Kafka Connect's dead letters, which say where a record was.
     """
-    reason = F.array(header("reason", F.col("reason")))
+    reason = F.array(header("code", F.col("code")), header("reason", F.col("reason")))
     if RECORD in rows.columns:
         original = F.coalesce(F.col(RECORD)["headers"], F.array().cast(HEADERS_TYPE))
         place = F.array(*(header(f"{CONNECT}{name}", F.col(name)) for name in PLACE_IN_TOPIC))
         why = F.array(header(f"{CONNECT}exception.message", F.col("reason")))
         headers = F.concat(original, reason, place, why)
         return rows.select(f"{RECORD}.key", f"{RECORD}.value", headers.alias("headers"), no_topic())
-    names = [name for name in rows.columns if name not in ("reason", LINE, FILE)]
+    names = [name for name in rows.columns if name not in ("reason", "code", "time", LINE, *PLACE_IN_FILE)]
     value = F.to_json(F.struct(*names))
     if LINE in rows.columns:
         value = F.coalesce(F.col(LINE), value)
     if FILE in rows.columns:
-        reason = F.concat(reason, F.array(header("file", F.col(FILE))))
+        reason = F.concat(reason, F.array(*(header(name, F.col(name)) for name in (FILE, NUMBER, BLOCK))))
     return rows.select(F.col("key"), value.alias("value"), reason.alias("headers"), no_topic())
 
 

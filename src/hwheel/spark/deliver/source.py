@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from hwheel.spark.deliver.directory import SLASHES, Directory, steps_of
-from hwheel.spark.deliver.json_lines import MAX_SHOWN, READ, READ_BY_ID, JsonLines
+from hwheel.spark.deliver.json_lines import BLANK_LINE, MAX_SHOWN, NUMBER, READ, READ_BY_ID, JsonLines
 from hwheel.spark.deliver.parquet_due import DueInMs, stored_schema
 from hwheel.spark.deliver.settings import UNITS_MS, DeliverySettings
 from hwheel.spark.deliver.topic import HEADERS, TARGET, Topic, is_topic
@@ -24,6 +24,8 @@ BYTES = "bytes"  # the size of a message that is too large, or null
 EXCERPT = "excerpt"  # its first characters
 TOO_LARGE = "larger than --largest-message: {} bytes"
 FILE = "file"  # the input file of a row
+BLOCK = "block"  # the first byte of the part of the file in which NUMBER counts
+PLACE_IN_FILE = (NUMBER, BLOCK, FILE)
 PLACE_IN_TOPIC = ("topic", "partition", "offset")
 OWN_HEADERS = ("id", "due", "cancel", "topic")  # the output writes its own, or drops them
 REPLACE = "replace"  # a column, field, or header, with by_id
@@ -62,30 +64,30 @@ class Source:
         """The columns of a message."""
         return f"{SCHEMA}, {REPLACE} boolean" if self.by_id else SCHEMA
 
-    def messages(self, without: Collection[str] = (), any_due: bool = False) -> DataFrame:
+    def messages(self, without: Collection[str] = (), by_row: bool = False) -> DataFrame:
         """Return the columns of messages, carried columns, and UNREADABLE, with due in milliseconds.
 
         Args:
             without: Files to leave out, by FILE.
-            any_due: Read all accepted types of `due` in Parquet, with the row reader. See parquet_due.
+            by_row: Read all accepted types of `due` in Parquet, with the row reader. See parquet_due.
         """
-        return self.rows(without, [], any_due).drop(LINE)
+        return self.rows(without, [], by_row).drop(LINE)
 
-    def all_rows(self, without: Collection[str] = (), any_due: bool = False) -> DataFrame:
+    def all_rows(self, without: Collection[str] = (), by_row: bool = False) -> DataFrame:
         """Return the same rows with the columns that dead letters show.
 
-        These are LINE for JSON, FILE for files, and PLACE_IN_TOPIC and RECORD for a topic.
+        These are LINE for JSON, FILE, NUMBER, and BLOCK for files, and PLACE_IN_TOPIC and RECORD for a topic.
         """
-        return self.rows(without, [*PLACE_IN_TOPIC, RECORD] if is_topic(self.place) else [FILE], any_due)
+        return self.rows(without, [*PLACE_IN_TOPIC, RECORD] if is_topic(self.place) else [*PLACE_IN_FILE], by_row)
 
-    def rows(self, without: Collection[str], beside: list[str], any_due: bool) -> DataFrame:
+    def rows(self, without: Collection[str], places: list[str], by_row: bool) -> DataFrame:
         unit_ms = UNITS_MS[self.settings.wheel.due_unit]
-        if any_due:  # the row reader has other columns
-            rows = self.of_files(without, [FILE], stored_schema(self.schema))
+        if by_row:  # the row reader has other columns
+            rows = self.of_files(without, [*PLACE_IN_FILE], stored_schema(self.schema))
             fields = [StructField("due", LongType()) if one.name == "due" else one for one in rows.schema.fields]
             rows = self.fitting_record(rows.mapInArrow(DueInMs(unit_ms), StructType(fields)))
-            return rows if FILE in beside else rows.drop(FILE)
-        rows = self.of_records(beside) if is_topic(self.place) else self.of_files(without, beside, self.schema)
+            return rows if FILE in places else rows.drop(*PLACE_IN_FILE)
+        rows = self.of_records(places) if is_topic(self.place) else self.of_files(without, places, self.schema)
         return self.fitting_record(rows.withColumn("due", in_ms("due", unit_ms)))
 
     @property
@@ -103,7 +105,7 @@ class Source:
 
     # --- files --------------------------------------------------------------------------------------------------------
 
-    def of_files(self, without: Collection[str], beside: list[str], schema: str) -> DataFrame:
+    def of_files(self, without: Collection[str], places: list[str], schema: str) -> DataFrame:
         """Read the files of the directory, the oldest first. Subdirectories are ignored."""
         files = self.file_stream(schema)
         path = F.col("_metadata.file_path")
@@ -112,18 +114,21 @@ class Source:
         files = files.where(F.size(F.split(F.regexp_replace(path, SLASHES, "/"), "/")) == steps)
         if without:
             files = files.where(~path.isin(*without))
-        rest = [path.alias(FILE)] if FILE in beside else []
+        place = [F.col("_metadata.file_block_start").alias(BLOCK), path.alias(FILE)] if FILE in places else []
         if self.settings.format == "json":
             is_large = F.octet_length("value") > self.largest
-            lines = files.where(is_large | (F.length(F.trim("value", F.lit(BLANK))) > 0))
-            return self.of_json(lines.select(*self.cut("value"), *rest))
+            is_blank = ~is_large & (F.length(F.trim("value", F.lit(BLANK))) == 0)
+            if place:
+                return self.of_json(files.select(*self.cut("value"), is_blank.alias(BLANK_LINE), *place))
+            return self.of_json(files.where(~is_blank).select(*self.cut("value")))
         texts = ("id", "key", "payload")
         is_text = reduce(operator.and_, (F.coalesce(F.is_valid_utf8(name), F.lit(True)) for name in texts))
         size = size_of(*texts)
         unreadable = F.when(size > self.largest, too_large(size)).when(~is_text, "not UTF-8").alias(UNREADABLE)
         names = [field.name for field in cast(StructType, StructType.fromDDL(schema))]
         columns = [self.excerpt_of(name, size).alias(name) if name in texts else F.col(name) for name in names]
-        return files.select(*columns, unreadable, *rest)
+        number = [(F.col("_metadata.row_index") + 1).alias(NUMBER)] if place else []
+        return files.select(*columns, unreadable, *number, *place)
 
     def cut(self, name: str) -> list[Column]:
         """Return a text as binary, or null if it is too large, and then its size and its first characters."""
@@ -156,7 +161,7 @@ class Source:
 
     # --- a topic ------------------------------------------------------------------------------------------------------
 
-    def of_records(self, beside: list[str]) -> DataFrame:
+    def of_records(self, places: list[str]) -> DataFrame:
         """Read the records of the topic.
 
         In the format "json", a message without a key gets the key of its record, as text. In the format "headers", key
@@ -165,8 +170,8 @@ class Source:
         records = self.record_stream()
         carried = [self.carried_headers().alias(HEADERS)] if self.settings.kafka.carry_headers else []
         if self.settings.kafka.format == "headers":
-            return self.of_headers(records, [*map(F.col, beside), *carried])
-        found = self.of_json(records.select(*self.cut("value"), F.col("key").alias("record_key"), *beside, *carried))
+            return self.of_headers(records, [*map(F.col, places), *carried])
+        found = self.of_json(records.select(*self.cut("value"), F.col("key").alias("record_key"), *places, *carried))
         return found.withColumn("key", F.coalesce("key", as_text("record_key"))).drop("record_key")
 
     def record_stream(self) -> DataFrame:
@@ -178,11 +183,11 @@ class Source:
             .option("includeHeaders", True)
             .option("startingOffsets", options.starting_offsets)
             .option("failOnDataLoss", not options.skip_lost)
-            .options(**{f"kafka.{name}": value for name, value in {**CONSUMER, **options.conf}.items()})
+            .options(**{f"kafka.{name}": value for name, value in {**CONSUMER, **options.java_conf}.items()})
         )
         if options.offsets_a_batch:
             reader = reader.option("maxOffsetsPerTrigger", options.offsets_a_batch)
-        # A record that is too large would be too large for the topic of dead letters, too.
+        # Such a record would also be too large for the topic of dead letters.
         value = F.when(F.octet_length("value") <= self.largest, F.col("value")).alias("value")
         return reader.load().withColumn(RECORD, F.struct("key", value, "headers"))
 
@@ -223,7 +228,8 @@ class Source:
         topics = self.settings.kafka.topics
         read = cast(StructType, StructType.fromDDL(READ_BY_ID if self.by_id else READ))
         target = [] if topics is None else [StructField(TARGET, StringType())]
-        schema = StructType([*read.fields, *target, *lines.schema.fields[1:]])
+        rest = [StructField(NUMBER, LongType()) if one.name == BLANK_LINE else one for one in lines.schema.fields[1:]]
+        schema = StructType([*read.fields, *target, *rest])
         found = lines.mapInArrow(JsonLines(UNITS_MS[self.settings.wheel.due_unit], topics, self.by_id), schema)
         reason = F.when(F.col(BYTES).isNotNull(), too_large(F.col(BYTES)))
         found = found.withColumn(UNREADABLE, F.coalesce(reason, UNREADABLE))

@@ -16,6 +16,7 @@ URL = re.compile(rf"{SCHEME}(?P<brokers>{BROKER}(?:,{BROKER})*)/(?P<name>[\w.-]{
 ANSWER_WITHIN_MS = "20000"
 TARGET = "target"  # the column with the topic that a message names
 HEADERS = "carried_headers"
+PRODUCER = "producer."
 ERRORS_PACKAGE = "org.apache.kafka.common.errors."
 
 
@@ -57,12 +58,14 @@ class KafkaOptions:
     Args:
         format: "json": the value of a record is the message as JSON. "headers": id, due, and cancel are headers, and
             the value is the payload.
-        conf: Settings of Kafka's clients, for reading and writing.
+        conf: Settings of Kafka's clients, for reading and writing. Those of the producer for exactly_once are settings
+            of librdkafka, with the prefix PRODUCER.
         starting_offsets: Where a new checkpoint starts to read: "earliest" or "latest".
         offsets_a_batch: The maximum number of records in a batch.
         skip_lost: Whether to continue if records were deleted before they were read.
         topics: The topics that a message may name as its destination. None: messages name no topic.
         carry_headers: Whether a message keeps the headers of its record.
+        exactly_once: Whether to write in transactions.
     """
 
     format: str = "json"
@@ -72,6 +75,17 @@ class KafkaOptions:
     skip_lost: bool = False
     topics: tuple[str, ...] | None = None
     carry_headers: bool = False
+    exactly_once: bool = False
+
+    @property
+    def java_conf(self) -> dict[str, str]:
+        """The settings of Java's clients."""
+        return {name: value for name, value in self.conf.items() if not name.startswith(PRODUCER)}
+
+    @property
+    def producer_conf(self) -> dict[str, str]:
+        """The settings of the producer for exactly_once."""
+        return {name.removeprefix(PRODUCER): one for name, one in self.conf.items() if name.startswith(PRODUCER)}
 
     @property
     def carried(self) -> list[str]:
@@ -85,7 +99,7 @@ def check_topic(spark: SparkSession, topic: Topic, options: KafkaOptions) -> Non
     """Raise KafkaError if no broker answers or if the topic does not exist."""
     jvm: Any = spark._jvm
     properties = jvm.java.util.Properties()
-    conf = {"default.api.timeout.ms": ANSWER_WITHIN_MS, "request.timeout.ms": ANSWER_WITHIN_MS, **options.conf}
+    conf = {"default.api.timeout.ms": ANSWER_WITHIN_MS, "request.timeout.ms": ANSWER_WITHIN_MS, **options.java_conf}
     for name, value in {**conf, "bootstrap.servers": topic.brokers}.items():
         properties.setProperty(name, value)
     names = jvm.java.util.ArrayList()

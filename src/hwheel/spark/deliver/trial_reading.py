@@ -107,9 +107,14 @@ def long_line(spark: SparkSession, file: str, limit: int) -> tuple[int, int] | N
     files, path = opened(spark, file)
     jvm: Any = spark._jvm
     codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf()).getCodec(path)
-    stream = files.open(path) if codec is None else codec.createInputStream(files.open(path))
     start = at = 0
+    stream = None
     try:
+        if codec is None and files.getFileStatus(path).getLen() <= limit:
+            return None
+        stream = files.open(path)
+        if codec is not None:
+            stream = codec.createInputStream(stream)  # may read the head of the file
         while chunk := bytes(stream.readNBytes(PIECE_BYTES)):
             first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
             end = at + (first if first >= 0 else len(chunk))
@@ -121,7 +126,8 @@ def long_line(spark: SparkSession, file: str, limit: int) -> tuple[int, int] | N
     except Py4JJavaError:  # Spark names the file when it reads it
         return None
     finally:
-        stream.close()
+        if stream is not None:
+            stream.close()
 
 
 # --- many files -------------------------------------------------------------------------------------------------------

@@ -153,13 +153,13 @@ class LeavingOut:
         that would take hours. So when the same batch fails a second time, a trial read covers all its files.
         """
         any_found = False
-        if OUT_OF_MEMORY.search(failure.details) and self.source.settings.file_format == "text":
-            yield from self.long_lines(query)
         for file in [as_in_logs(failure.file)] if failure.file else self.suspects(query):
             if (query, file) not in self.left_out and (reason := self.leave_out(file)) is not None:
                 any_found = True
                 self.left_out.add((query, file))
                 yield file, reason
+        if not any_found and OUT_OF_MEMORY.search(failure.details) and self.source.settings.file_format == "text":
+            yield from self.long_lines(query)  # the slowest search, because it reads all large files
         if not any_found or not self.fails_again(query):
             return
         for file, trial in self.others(query):
@@ -238,13 +238,13 @@ class DueCheck:
 
     Args:
         query: The checkpoint of the query.
-        any_due: The query runs with the plan that reads all accepted types.
+        by_row: The query runs with the plan that reads all accepted types.
     """
 
     source: Source
     files: UnreadableFiles
     query: Directory
-    any_due: bool = False
+    by_row: bool = False
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Set the kinds of `due` for the tasks of a batch.
@@ -260,8 +260,8 @@ class DueCheck:
             except DueTypeError:
                 refused = True
         is_plain = {*kinds.values()} <= {*PLAIN}
-        if refused or not (is_plain or self.any_due):
-            self.any_due = self.any_due or not is_plain
+        if refused or not (is_plain or self.by_row):
+            self.by_row = self.by_row or not is_plain
             raise StartAgainError("files have another type of due than the ones before")
         others = {name: kind for name, kind in kinds.items() if kind != "integer"}
         batch.sparkSession.sparkContext.setLocalProperty(KINDS, json.dumps(others))

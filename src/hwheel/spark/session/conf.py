@@ -9,6 +9,7 @@ BATCHES_WITHOUT_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 FILES_BY_A_JOB = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+INDEX_DIRECTORY = "spark.hwheel.indexDirectory"  # of the lookup index that a query of `hwheel deliver` writes
 BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 

@@ -1,4 +1,4 @@
-"""The session of the command: that of spark-submit, or a local one; and the Java that it needs."""
+"""The Spark session of a command, from spark-submit or local, and the check of the Java that it needs."""
 
 import logging
 import os
@@ -78,7 +78,7 @@ LOCAL = {
 
 
 def make_session(master: str | None, settings: dict[str, str], quiet: bool = False) -> SparkSession:
-    """Return a session: that of spark-submit, or a new one.
+    """Return the session of spark-submit, or start a new one.
 
     Args:
         quiet: Hide the logs and stack traces that Java and Spark's Python workers write to standard error, unless Java
@@ -86,7 +86,7 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
 
     Raises:
         JavaNotUsableError: Java is missing, too old, or does not start.
-        KafkaError: Spark did not start with packages to download.
+        KafkaError: Spark had to download packages and did not start.
     """
     builder = SparkSession.builder.appName("hwheel")
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # spark-submit sets it, and has configured everything else
@@ -103,35 +103,35 @@ def make_session(master: str | None, settings: dict[str, str], quiet: bool = Fal
     for name, value in settings.items():
         builder = builder.config(name, value)
     if quiet:
-        # Before the start, which may be interrupted. Py4J logs to its own loggers and to the root logger.
+        # Do this before the start, which may be interrupted. Py4J logs to its own loggers and to the root logger.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addFilter(is_not_of_py4j)
-    with own_interrupt(), java_errors_apart() if quiet else nullcontext():
+    with keep_sigint_handler(), redirect_java_stderr() if quiet else nullcontext():
         spark = started(builder, settings.get(PACKAGES))
     spark.sparkContext.setLogLevel("OFF" if quiet else "ERROR")
     if quiet:
         for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-        no_traces_of_accumulators(spark)
+        silence_accumulator_server(spark)
     return spark
 
 
 def set_utf8_locale() -> None:
-    """Use UTF-8 if the locale has no encoding, like Python. Java would ignore file names that are not ASCII."""
+    """Use UTF-8 if the locale has no encoding, as Python does. Java would otherwise ignore non-ASCII file names."""
     name = next((name for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "LC_CTYPE")
     if os.environ.get(name, "C") in ("C", "POSIX"):
         os.environ[name] = "C.UTF-8"
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Filter records of the root logger: Py4J logs a traceback there when Java exits during a call."""
+    """Return False for records of Py4J, which logs a traceback to the root logger when Java exits during a call."""
     return "py4j" not in Path(record.pathname).parts
 
 
-def no_traces_of_accumulators(spark: SparkSession) -> None:
+def silence_accumulator_server(spark: SparkSession) -> None:
     """Silence the accumulator server of PySpark, which prints a traceback when Java exits.
 
-    A service manager that stops all processes of a service causes this, and the user need not act.
+    This happens when a service manager stops all processes of a service. The user need not act.
     """
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
@@ -139,11 +139,11 @@ def no_traces_of_accumulators(spark: SparkSession) -> None:
 
 
 @contextmanager
-def own_interrupt() -> Iterator[None]:
-    """Keep the handler of SIGINT.
+def keep_sigint_handler() -> Iterator[None]:
+    """Keep the program's own handler of SIGINT.
 
-    A SparkContext installs a handler that raises KeyboardInterrupt during calls to Java. Restoring ours afterwards
-    would be too late for a Ctrl-C while Spark starts.
+    A SparkContext installs a handler that raises KeyboardInterrupt during calls to Java. Restoring our own handler
+    afterwards would be too late for a Ctrl-C while Spark starts.
     """
     theirs = context.signal
     context.signal = SimpleNamespace(signal=lambda *_: None, SIGINT=theirs.SIGINT)
@@ -154,10 +154,11 @@ def own_interrupt() -> Iterator[None]:
 
 
 @contextmanager
-def java_errors_apart() -> Iterator[None]:
-    """Redirect the standard error of a Java that starts in the block, and of its child processes, to a pipe for good.
+def redirect_java_stderr() -> Iterator[None]:
+    """Redirect the standard error of the Java that starts in the block to a pipe.
 
-    A thread reads the pipe. Its last lines are printed if the block raises an exception.
+    The redirection also applies to child processes of Java, and lasts after the block. A thread reads the pipe. If the
+    block raises an exception, the last lines are printed.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         yield

@@ -59,7 +59,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class WheelSettings:
-    """The settings of a query that the wheel of a shard needs."""
+    """The settings of a query that the wheel of a shard needs.
+
+    Args:
+        index_directory: The local directory of the lookup index, or None without one.
+    """
 
     columns: list[Column]
     names: ColumnNames
@@ -67,6 +71,7 @@ class WheelSettings:
     dedup_ms: int
     limits: Limits = Limits()
     by_id: bool = False
+    index_directory: str | None = None
 
     def check(self, placement: Placement, columns: list[Column], names: ColumnNames, by_id: bool) -> None:
         """Compare the settings that the state was written with.

@@ -24,6 +24,8 @@ class Settler:
     delivered: Delivered
     clock_ms: int  # of the previous batch
     now_ms: int
+    duplicates: int = 0  # messages that were dropped
+    cancelled: int = 0
 
     def settle(self, batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.Table]:
         """Yield the messages to deliver, by due time and then by arrival, and remember all settled messages.
@@ -75,9 +77,22 @@ class Settler:
             tombstones, is_replacement = with_replacements(rows, named, tombstones)
             columns.append(is_replacement)
         out = arrow_array(survivors(order, tombstones, *columns))
+        self.count_dropped(named, cancels, out)
         self.remember(named.take(out), True)
         self.remember(named.filter(pc.equal(cancels, 1)), False)
         return out
+
+    def count_dropped(self, named: pa.Table, cancels: pa.Array, out: pa.Array) -> None:
+        """Count the messages that are not delivered. Those that also have a duplicate count as cancelled."""
+        is_dropped = cancels.to_numpy() == 0
+        is_dropped[out.to_numpy()] = False
+        dropped = int(is_dropped.sum())
+        cancelled = 0
+        if dropped and pc.any(pc.equal(cancels, 1)).as_py():
+            numbers = row_numbers(named)
+            cancelled = int(np.isin(numbers[is_dropped], numbers[cancels.to_numpy() == 1]).sum())
+        self.duplicates += dropped - cancelled
+        self.cancelled += cancelled
 
     def remember(self, settled: pa.Table, out: bool) -> None:
         """Remember messages as delivered (``out``) or as cancelled."""

@@ -44,7 +44,7 @@ class Spill:
             self.file.close()
 
     def append(self, key: Any, table: pa.Table) -> None:
-        """Append rows to those of a key."""
+        """Append rows to the rows of a key."""
         if not table.num_rows:
             return
         size = table.nbytes
@@ -90,9 +90,9 @@ def local_directory() -> str | None:
 class ExpiredRows:
     """The rows of a batch whose tick has expired, by slices of ticks, until they are settled.
 
-    They arrived late or come from a coarse bucket. A slice is one tick, or as many ticks as make EXPIRED_SLICES slices
-    of the whole backlog, so that a backlog of years has no more slices than one of minutes. Slice 0 also has all rows
-    that are older than the first ones appended.
+    They arrived late or come from a coarse bucket. A slice is one tick. In a long backlog a slice has more ticks, so
+    that the whole backlog has at most EXPIRED_SLICES slices. Slice 0 also has all rows that are older than the first
+    appended rows.
     """
 
     def __init__(self, spill: Spill, tick_ms: int, now_ms: int) -> None:

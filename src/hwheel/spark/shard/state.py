@@ -54,7 +54,7 @@ class ChunkMap:
     entries: dict[Key, Entry] = field(default_factory=dict)
 
     def append(self, key: Key, rows: pa.Table) -> None:
-        """Append rows to those of a key."""
+        """Append rows to the rows of a key."""
         entry = self.entries.get(key, Entry(0, 0, 0, 0))
         added = rows.num_rows
         count, size = entry.chunks, entry.bytes
@@ -136,6 +136,8 @@ class ShardIndex:
     delivered_until_ms: dict[Key, int] = field(default_factory=dict)
     slices_ms: list[int] = field(default_factory=list)  # the widths of these slices
     by_id: ByIdEntries | None = None
+    duplicates: int = 0  # messages that met an equal one in their tick, since the start of the checkpoint
+    cancelled: int = 0  # messages that met a cancel in their tick
 
     def to_json(self) -> str:
         """Serialize the index with its checksum."""

@@ -1,17 +1,17 @@
 """The wheel of one shard: the timing wheel of the core, applied to columns instead of single entries.
 
-- Arrived messages are placed into (level, expiration of the bucket) by the placement of the core, at the time of the
-  batch. Level 1 contains ticks, which are rounded up, so that no message is early. The rows of a bucket are stored as
+- The placement of the core assigns each arrived message to a bucket (level, expiration), at the time of the batch.
+  Level 1 contains ticks, which are rounded up, so that no message is early. The rows of a bucket are stored as
   chunks.
 - A batch takes the due buckets. Rows of coarse buckets that are not due yet are placed again, into a lower level. The
   other rows are delivered by due time and then by arrival.
-- A cancel is a row, too: a tombstone. It has the due time of its message, so they meet in their tick at the latest,
-  in either order of arrival. Duplicates meet their message in the same way. A row that meets a tombstone or an
+- A cancel is stored as a row: a tombstone. It has the due time of its message, so the two meet in their tick at the
+  latest, in either order of arrival. Duplicates meet their message in the same way. A row that meets a tombstone or an
   earlier row with equal id and key is dropped. Settled messages are remembered for the dedup horizon.
 - With by_id, a cancel or a replacement becomes such tombstones in the ticks of the messages that it cancels: see by_id.
 
-When many messages are due at once, for example after a pause, the wheel settles some ticks at a time. The others wait
-in a temporary file, so that memory is bounded by Limits.
+When many messages are due at once, for example after a pause, the wheel settles some ticks at a time. The others
+wait in a temporary file, so that memory is bounded by Limits.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from hwheel.spark.arrow import arrow_array, constant, gather, one_array
 from hwheel.spark.message import HASH, SEQUENCE, expirations
+from hwheel.spark.shard.arrivals import Arrivals
 from hwheel.spark.shard.by_id import ById
 from hwheel.spark.shard.delivered import Delivered, delivered_schema
 from hwheel.spark.shard.settings import WheelSettings
@@ -36,7 +37,7 @@ class Span:
     """Ticks that are settled together: a single tick, or the ticks of a slice of ExpiredRows."""
 
     slice: int | None = None
-    ticks: list[int] = field(default_factory=list)  # those that have a bucket
+    ticks: list[int] = field(default_factory=list)  # the ticks that have a bucket
     rows: int = 0
     bytes: int = 0
 
@@ -83,14 +84,23 @@ class ShardWheel:
             times += self.index.by_id.recalled_until_ms.values()
         return min(times, default=None)
 
-    def advance(self, arrived: Iterable[pa.RecordBatch], now_ms: int) -> Iterator[pa.Table]:
-        """Add arrived rows, and yield the messages that are due at ``now_ms``, in order and in pieces."""
+    def advance(
+        self, arrived: Iterable[pa.RecordBatch], now_ms: int, arrivals: Arrivals | None = None
+    ) -> Iterator[pa.Table]:
+        """Add arrived rows, and yield the messages that are due at ``now_ms``, in order and in pieces.
+
+        Args:
+            arrivals: Gets the rows that are added.
+        """
         limits = self.settings.limits
         settler = Settler(self.settings, self.schema, self.delivered, self.index.clock_ms, now_ms)
         with Spill(self.schema, limits.spill_bytes) as spill:
             expired = ExpiredRows(spill, self.settings.placement.tick_ms, now_ms)
             for table in gather(arrived, limits.step_rows, limits.step_bytes):
-                self.add(self.accepted(table, now_ms), now_ms, expired)
+                rows = self.accepted(table, now_ms)
+                if arrivals is not None:
+                    arrivals(rows, now_ms)
+                self.add(rows, now_ms, expired)
             for key in sorted(self.due_coarse_buckets(now_ms), key=lambda key: key[1]):
                 # No row of a coarse bucket is due before its expiration, so earlier ticks are complete.
                 if sum(spill.bytes.values()) >= limits.step_bytes or sum(spill.rows.values()) >= limits.step_rows:
@@ -98,6 +108,8 @@ class ShardWheel:
                 for table in gather(self.buckets.take(key), limits.move_rows, limits.move_bytes):
                     self.add(table, now_ms, expired)
             yield from self.settle(settler, expired, now_ms)
+        self.index.duplicates += settler.duplicates
+        self.index.cancelled += settler.cancelled
         self.delivered.forget(now_ms)
         if self.by_id is not None:
             self.by_id.forget(now_ms, sum(entry.rows for entry in self.index.buckets.values()))
@@ -139,7 +151,7 @@ class ShardWheel:
             self.buckets.append(key, rows.slice(start, end - start))
 
     def settle(self, settler: Settler, expired: ExpiredRows, until_ms: int) -> Iterator[pa.Table]:
-        """Yield the messages to deliver of all ticks up to ``until_ms``, as many ticks at once as memory allows."""
+        """Yield the messages to deliver up to ``until_ms``. Settle as many ticks at once as memory allows."""
         limits = self.settings.limits
         step: list[Span] = []
         rows = size = 0

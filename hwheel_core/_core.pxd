@@ -116,12 +116,13 @@ cdef extern from "native.h":
     void* hw_interruption()
     PyObject** hw_tuple_items(PyObject*) nogil
     void hw_set_size(PyObject*, Py_ssize_t)
-    void hw_give_away(PyObject*)
+    void hw_share_reference_count(PyObject*)
     void hw_free_object_lock(PyObject*)
     void hw_set_name(PyObject*, const char*)
     PyObject* hw_running_get()
     void hw_running_set(PyObject*)
     void hw_set_await(PyObject*, void*, void*)
+    void hw_set_result(PyObject*)
     ctypedef object (*PyCFunction)(PyObject*, PyObject*)
     PyCFunction hw_method_function(PyObject*, const char*)
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
@@ -137,14 +138,15 @@ cdef extern from "native.h":
     bint hw_function_has_parts(PyObject*)
     ctypedef struct PyMethodDef:
         pass
+    void hw_dict_watch(PyObject*)
     uint64_t hw_dict_version(PyObject*)
     uint64_t hw_type_version(PyTypeObject*)
-    bint hw_finds_as_usual(PyTypeObject*)
+    bint hw_uses_default_getattr(PyTypeObject*)
     PyObject* hw_type_lookup(PyObject*, PyObject*)
     PyObject* hw_dict_get(PyObject*, PyObject*)
-    void hw_dict_got(PyObject*)
+    void hw_dict_release(PyObject*)
     PyObject* hw_method(PyMethodDef*, const char*, void*, const char*) except NULL
-    PyObject* hw_speed_up(PyObject*, const char*, PyMethodDef*, void*) except NULL
+    PyObject* hw_use_fastcall(PyObject*, const char*, PyMethodDef*, void*) except NULL
 
 
 include "wheel/structs.pxd"

@@ -17,8 +17,9 @@ one way: no file uses a function of a later file, and tests/packaging/test_rooms
     c_api/         the wheel for programs in C and Cython, without a lock and without Python
     platform/      C headers: differences between systems and between compilers
 
-A call from call_later to its callback passes: timer/fastcall, timer/adding, timer/read_clock, timer/deadline, task/link,
-task/task, timer/ready, wheel/wheel; then timer/lifecycle, timer/reaper, timer/timer, timer/take, timer/run, task/call.
+A call from call_later to its callback passes timer/adding, timer/read_clock, timer/deadline, task/call, task/link, task/task,
+timer/ready, and wheel/wheel; then timer/lifecycle, timer/reaper, timer/timer, timer/run, and timer/take. On the way it uses the
+helpers in timer/arguments, timer/set_up, timer/clock, timer/lock, timer/turn, task/object, and the rest of wheel/.
 
 Names. A C function is called `noun_verb`: the noun is its first argument, except where that is the Timer whose lock it needs.
 `noexcept nogil` marks plain C; other functions run with the GIL. `_locked` means that the caller holds the timer's lock.
@@ -99,7 +100,6 @@ include "timer/run.pxi"
 include "task/dump.pxi"
 include "timer/lifecycle.pxi"
 include "timer/base_timer.pxi"
-include "timer/fastcall.pxi"
 include "loop/entries.pxi"
 include "loop/collector.pxi"
 include "loop/clock.pxi"
@@ -108,6 +108,7 @@ include "loop/run.pxi"
 include "loop/pass.pxi"
 include "loop/add.pxi"
 include "loop/handle.pxi"
+include "loop/census.pxi"
 include "loop/timers.pxi"
 include "loop/running.pxi"
 include "loop/timeout.pxi"

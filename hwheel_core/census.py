@@ -12,7 +12,8 @@ class CallbackGroup(NamedTuple):
         module: The module that defines the callback; empty if it has none.
         qualname: The qualified name of the function or class.
         line: The first line of the function; None for compiled functions.
-        owner: For bound methods the type of their object, as ``module.qualname``; otherwise None.
+        owner: For bound methods and objects with ``__call__()`` the type of the object, as ``module.qualname``; for
+            timeouts of a loop the type of the timeout; otherwise None.
         pending: The number of tasks.
         share: Their share of all tasks in the census, from 0 to 1.
         oldest: The time since the first of them was added or last rescheduled.

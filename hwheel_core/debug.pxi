@@ -17,7 +17,7 @@ def debug_live():
 cdef const char* container_check(ContainerCore self) except? NULL:
     """Return a fault, or NULL."""
     with cython.critical_section(self):
-        container_ready(self)
+        container_enter(self)
         if isinstance(self, ExpiringDictCore):
             return dict_check(self)
         if isinstance(self, CacheCore):
@@ -80,7 +80,7 @@ def debug_check(timer):
         timing_wheel_set_up(timer)
         fault = timer_check((<TimingWheel>timer).timer)
     else:
-        core_set_up(<BaseTimer?>timer)
+        core_check_set_up(<BaseTimer?>timer)
         fault = timer_check((<BaseTimer>timer).timer)
     if fault is not NULL:
         raise AssertionError(fault.decode())

@@ -1,4 +1,4 @@
-/* C helpers for what Cython cannot express, or only with more instructions. System and compiler differences are in platform/. */
+/* C helpers that Cython cannot express, or only with more instructions. System and compiler differences are in platform/. */
 #ifndef HWHEEL_NATIVE_H
 #define HWHEEL_NATIVE_H
 
@@ -31,11 +31,29 @@ static inline PyCFunction hw_method_function(PyObject *type, const char *name)
     return method->ml_flags == METH_NOARGS ? method->ml_meth : NULL;
 }
 
-/* For a class with __await__ and __next__: how an await asks for the result. */
+/* For a class with __await__ and __next__: set the functions with which an await gets the result. */
 static inline void hw_set_await(PyObject *type, void *send, void *next)
 {
     ((PyTypeObject *)type)->tp_as_async->am_send = (sendfunc)send;
     ((PyTypeObject *)type)->tp_iternext = (iternextfunc)next;
+}
+
+/* For tp_iternext: end an await with this result. From CPython 3.12 on the interpreter takes it out of the exception at once, so
+ * the exception gets no traceback, context, or arguments. */
+static inline void hw_set_result(PyObject *result)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    PyErr_SetObject(PyExc_StopIteration, result);
+#else
+    PyTypeObject *type = (PyTypeObject *)PyExc_StopIteration;
+    PyObject *no_arguments = PyTuple_New(0);    /* CPython has only one, so this does not fail */
+    PyObject *stop = type->tp_new(type, no_arguments, NULL);
+    Py_DECREF(no_arguments);
+    if (stop != NULL) {
+        Py_XSETREF(((PyStopIterationObject *)stop)->value, Py_NewRef(result));
+        PyErr_SetRaisedException(stop);
+    }
+#endif
 }
 
 static inline void hw_set_new(PyObject *type, PyObject *(*make)(PyObject *, PyObject *, PyObject *))
@@ -56,18 +74,41 @@ static inline void hw_set_gc(PyObject *type, traverseproc traverse, inquiry clea
 
 static inline void hw_type_free(PyObject *object) { Py_TYPE(object)->tp_free(object); }
 
-/* Version numbers of a dict, and of the attributes of a type and its bases: they change with each modification. 0: unknown. (3.13
- * keeps the number of an object's __dict__ when an attribute is set, and 3.14 has no numbers.) */
-static inline uint64_t hw_dict_version(PyObject *dict)
-{
+/* hw_dict_version returns a number that changes with each modification of a dict that was passed to hw_dict_watch; 0: unknown.
+ * Up to 3.12, CPython numbers the versions of dicts. From 3.13.1 on, it reports each modification right before it happens.
+ * In 3.13.0 the number is unknown, because that version does not report when an attribute of an object is set. Without a GIL it
+ * is unknown, because another thread could read the new number together with the old content. */
 #if PY_VERSION_HEX < 0x030D0000
-    return ((PyDictObject *)dict)->ma_version_tag;
+static inline void hw_dict_watch(PyObject *dict) { (void)dict; }
+static inline uint64_t hw_dict_version(PyObject *dict) { return ((PyDictObject *)dict)->ma_version_tag; }
+#elif defined(Py_GIL_DISABLED)
+static inline void hw_dict_watch(PyObject *dict) { (void)dict; }
+static inline uint64_t hw_dict_version(PyObject *dict) { (void)dict; return 0; }
 #else
-    (void)dict;
+static uint64_t hw_dict_changes = 0;    /* one number for all watched dicts; 0: there is no watcher */
+
+static int hw_dict_note_change(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *value)
+{
+    (void)event, (void)dict, (void)key, (void)value;
+    hw_dict_changes++;
     return 0;
-#endif
 }
 
+static inline void hw_dict_watch(PyObject *dict)
+{
+    static int watcher = -2;    /* -2: not tried yet; -1: none free, because all extensions share CPython's few watchers */
+    if (watcher == -2) {
+        watcher = Py_Version < 0x030D0100 ? -1 : PyDict_AddWatcher(hw_dict_note_change);
+        hw_dict_changes = watcher >= 0;
+    }
+    if (watcher < 0 || PyDict_Watch(watcher, dict) < 0)
+        PyErr_Clear();
+}
+
+static inline uint64_t hw_dict_version(PyObject *dict) { (void)dict; return hw_dict_changes; }
+#endif
+
+/* The version number of the attributes of a type and its bases. 0: unknown. */
 static inline uint64_t hw_type_version(PyTypeObject *type)
 {
 #if PY_VERSION_HEX < 0x030C0000
@@ -78,7 +119,7 @@ static inline uint64_t hw_type_version(PyTypeObject *type)
 }
 
 /* True if a type finds attributes in the standard way, without __getattribute__ or __getattr__. */
-static inline int hw_finds_as_usual(PyTypeObject *type) { return type->tp_getattro == PyObject_GenericGetAttr; }
+static inline int hw_uses_default_getattr(PyTypeObject *type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
 /* Look an attribute up in a type and its bases. Return a new reference, or NULL. */
 static inline PyObject *hw_type_lookup(PyObject *type, PyObject *name)
@@ -92,7 +133,7 @@ static inline PyObject *hw_type_lookup(PyObject *type, PyObject *name)
 #endif
 }
 
-/* Look a str up in a dict. The result, or NULL, is valid until hw_dict_got; with a GIL this is a borrowed reference. */
+/* Look a str up in a dict. The result, or NULL, is valid until hw_dict_release; with a GIL this is a borrowed reference. */
 #ifdef Py_GIL_DISABLED
 static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name)
 {
@@ -101,16 +142,16 @@ static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name)
         PyErr_Clear();
     return found;
 }
-static inline void hw_dict_got(PyObject *found) { Py_XDECREF(found); }
+static inline void hw_dict_release(PyObject *found) { Py_XDECREF(found); }
 #else
 static inline PyObject *hw_dict_get(PyObject *dict, PyObject *name) { return PyDict_GetItem(dict, name); }
-static inline void hw_dict_got(PyObject *found) { (void)found; }
+static inline void hw_dict_release(PyObject *found) { (void)found; }
 #endif
 
 /* For a new object that only this thread has seen: use the shared reference count from now on. Without a GIL, an object is freed
  * by the thread that created it, even if another thread drops the last reference. The creating thread does so when it next runs
  * Python code, but the reaper may sleep for hours. */
-static inline void hw_give_away(PyObject *object)
+static inline void hw_share_reference_count(PyObject *object)
 {
 #ifdef Py_GIL_DISABLED
     uint32_t count = _Py_atomic_load_uint32_relaxed(&object->ob_ref_local);
@@ -148,7 +189,7 @@ static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *f
 /* Replace a method with *args by a function with the calling convention METH_FASTCALL. Cython creates a tuple of the arguments for
  * each call of the method. Name, docstring, and signature stay. Return the old method, a borrowed reference that lives as long
  * as the process, for calls with keywords. */
-static inline PyObject *hw_speed_up(PyObject *type, const char *name, PyMethodDef *fast, void *function)
+static inline PyObject *hw_use_fastcall(PyObject *type, const char *name, PyMethodDef *fast, void *function)
 {
     PyObject *methods = ((PyTypeObject *)type)->tp_dict;
     PyObject *common = PyDict_GetItemString(methods, name);
@@ -189,7 +230,8 @@ static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObjec
 #define HW_FREE_THREADED 0
 #endif
 
-/* Inboxes (timer/inbox.pxi), and the number of waits for the lock after which a timer gets them; 0: at once. */
+/* HW_INBOXES: whether timers have inboxes (timer/inbox.pxi). HW_MEETINGS: number of waits for the lock after which a timer gets
+ * them; 0: at once. */
 #ifndef HW_INBOXES
 #define HW_INBOXES HW_FREE_THREADED
 #endif
@@ -201,7 +243,7 @@ static inline PyObject **hw_tuple_items(PyObject *tuple) { return ((PyTupleObjec
 static inline void hw_set_size(PyObject *object, Py_ssize_t length) { Py_SET_SIZE((PyVarObject *)object, length); }
 
 /* Free an untracked object that may be the head of a long chain of its kind. Beyond some depth the rest is freed after the outer
- * objects, because the C stack would overflow. (From CPython 3.14 on, Py_DECREF does this and the macros are empty.) */
+ * objects, because recursion would overflow the C stack. (From CPython 3.14 on, Py_DECREF does this and the macros are empty.) */
 static inline void hw_free_in_turn(PyObject *object, destructor dealloc, void (*free_it)(PyObject *))
 {
     Py_TRASHCAN_BEGIN(object, dealloc)
@@ -213,8 +255,8 @@ static inline void hw_free_in_turn(PyObject *object, destructor dealloc, void (*
 static inline int64_t hw_round(double x) { return (int64_t)(x < 0 ? x - 0.5 : x + 0.5); }
 
 /* Division of a time (63 bits) by a constant without a divide instruction, which would take longer than the rest of an add.
- * Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994): with 2^(shift-1) < d <= 2^shift and
- * magic = ceil(2^(63+shift) / d) < 2^64, the error stays below 1/d for every x < 2^63. */
+ * Source: Granlund and Montgomery, "Division by Invariant Integers using Multiplication" (1994). With
+ * 2^(shift-1) < d <= 2^shift and magic = ceil(2^(63+shift) / d) < 2^64, the error stays below 1/d for every x < 2^63. */
 typedef struct {
     uint64_t magic;
     int shift;

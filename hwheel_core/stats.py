@@ -6,8 +6,8 @@ from typing import NamedTuple
 class Lateness(NamedTuple):
     """The time from the deadlines of tasks to their dispatch, in milliseconds, since the timer was created.
 
-    A timer of a batch does not store its deadline. Its lateness counts from the end of its tick, which is the same time
-    with a tick of 1 ms.
+    A timer of a batch does not store its deadline. Its lateness counts from the end of its tick. With a tick of
+    1 ms, this is the deadline.
 
     Attributes:
         p50: Median, exact to 6 %.
@@ -26,7 +26,7 @@ Lateness.__module__ = "hwheel.types"
 class TimerStats(NamedTuple):
     """The counters of a timer at one moment. Each timer of a batch counts as one.
 
-    The number added equals the numbers expired, cancelled, pending, and returned by close().
+    ``added`` is the sum of ``expired``, ``cancelled``, ``pending``, and the number of timers that close() returned.
 
     Attributes:
         added: Timers that were added.

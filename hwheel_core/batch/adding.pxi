@@ -1,11 +1,8 @@
 # Timers enter a batch or move in it: call_many, extend(), reschedule().
 #
-# References. A listed batch is held by the timer: INCREF in timer_batch_add or timer_batch_hold, DECREF in timer_batch_release,
-# which also drops the callback. extend() holds the batch in the list from the lookup of the callback to the end, so the
-# timers that it adds always find the callback.
-
-cdef array.array INT64 = array.array("q")
-cdef array.array INT8 = array.array("b")
+# References. The timer holds a reference to each listed batch: INCREF in timer_batch_add or timer_batch_hold, DECREF in
+# timer_batch_release, which also drops the callback. From the lookup of the callback until its end, extend() keeps the batch
+# listed. So the timers that it adds always find the callback.
 
 
 cdef inline object batch_callback(TimerBatch self):
@@ -23,7 +20,7 @@ cdef inline void batch_set_callback(TimerBatch self, object callback) noexcept:
 
 
 cdef bint timer_batch_release(TimerBatch self, const BatchRelease* release) except False:
-    """Release what a batch has given up under the lock. The caller has a reference of its own."""
+    """Release the memory and references that a batch gave up under the lock. The caller has a reference of its own."""
     cdef object before              # released after the critical section
     if release.blocks is not NULL:
         with nogil:
@@ -31,8 +28,8 @@ cdef bint timer_batch_release(TimerBatch self, const BatchRelease* release) exce
     if release.is_finished:
         with cython.critical_section(self):
             before = self.callback_
-            # The callback stays if close() returns the batch, or if another thread already extends it again: that thread has
-            # listed the batch before it looks for the callback.
+            # The callback stays if close() returns the batch, or if another thread is extending it again. Such a thread lists
+            # the batch before it looks up the callback.
             if self.remaining is None and not hw_peek(&self.batch.is_listed):
                 self.callback_ = None
         Py_DECREF(self)
@@ -148,7 +145,7 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
     owner = self.owner()
     if owner is None:
         raise TimerClosed("the timer is closed")
-    core_ready(owner)
+    core_ensure_started(owner)
     timer_read_clock(timer, &now)
     placement_set_or_raise(&at, timer, &now, delays)
     memset(&memory, 0, sizeof(BatchMemory))

@@ -334,7 +334,7 @@ cdef void batch_set_table_locked(Batch* self, Part** table, int64_t capacity) no
 
 
 cdef void batch_take_memory_locked(Batch* self, int64_t count, BatchMemory* memory) noexcept nogil:
-    """Install the memory after batch_has_memory_locked. `memory` keeps what is to be freed."""
+    """Install the memory after batch_has_memory_locked. The replaced blocks go into `memory`, to be freed."""
     cdef void* due_block = self.due_block
     cdef Part** table = self.table
     if memory.table_capacity:
@@ -363,7 +363,7 @@ cdef void batch_memory_free(BatchMemory* self) noexcept nogil:
 
 
 cdef bint batch_memory_new(BatchMemory* self) noexcept nogil:
-    """Allocate the wanted sizes, and free what was there. Return False if there is no memory."""
+    """Free the old blocks, and allocate blocks of the wanted sizes. Return False if there is no memory."""
     batch_memory_free(self)
     if self.part_capacity:
         self.part = part_new(self.part_capacity, 0)

@@ -307,6 +307,8 @@ cdef Status batch_extend(Batch* self, BatchMemory* memory, Delays delays, Placem
         return status
     if not self.is_listed:
         batch_enter_locked(self)
+    if self.pending == 0:
+        hw_poke64(&self.added_ms, at.now_ms)
     batch_count_in_locked(self, delays.count)
     timer.adding += 1
     while True:

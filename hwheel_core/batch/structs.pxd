@@ -26,7 +26,7 @@ cdef extern from *:
 
 cdef struct Part:
     # The head of a block of entries. The entries begin PART_HEAD bytes after it. Entry.place is the distance of an entry
-    # from the first one, which leads from an entry in any list to its part, its index and its batch.
+    # from the first one. From an entry in any list, this leads to its part, its index, and its batch.
     Batch* batch
     Part* prev              # in the order of the indices
     Part* next
@@ -61,6 +61,7 @@ cdef struct Batch:
     void* object            # the TimerBatch; the timer has a reference to it while the batch is listed
     int64_t length          # number of timers ever added
     int64_t pending
+    int64_t added_ms        # when the batch last changed from no pending timer to some
     int64_t adding          # timers at the end that a batch_extend in progress has not linked yet
     const int64_t* returned # indices that close() has taken and not published yet; a fork puts them back
     int64_t returning       # number of them
@@ -77,7 +78,7 @@ cdef struct BatchMemory:
     Part** table
 
 cdef struct BatchRelease:
-    # What the caller releases after the lock.
+    # Memory and references that the caller releases after the lock.
     void* blocks            # memory (blocks_free)
     bint is_finished        # the batch has left Timer.batches: the timer's reference to `object`
 

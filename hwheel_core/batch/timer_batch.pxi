@@ -64,7 +64,7 @@ cdef class TimerBatch:
 
         Before close(), the indices are ascending. After close(), they are those of the returned timers, in order of deadline.
 
-        O(n) in the length of the batch, from its first pending timer on. Adds to the timer wait meanwhile. Thread-safe.
+        O(n) in the length of the batch, from its first pending timer on. Adds to the timer wait during the call. Thread-safe.
 
         Example:
             >>> from array import array
@@ -83,7 +83,7 @@ cdef class TimerBatch:
                 return array.copy(self.remaining)
         while True:
             capacity = hw_peek64(&self.batch.pending) if self.batch.timer is not NULL else 0
-            found = array.clone(INT64, capacity, False)
+            found = array.clone(INT64_ARRAY, capacity, False)
             if capacity == 0:
                 return found
             with nogil:
@@ -129,8 +129,8 @@ cdef class TimerBatch:
     def reschedule(self, indices, delays_ms):
         """Move pending timers, each to its delay from now.
 
-        A timer that has expired but not run yet is moved, too. In its new tick a moved timer runs after all other timers of the
-        batch. If an index appears twice, the last delay counts, and the timer is counted twice.
+        This includes timers that have expired but have not run yet. In its new tick a moved timer runs after all other timers
+        of the batch. If an index appears twice, the last delay counts, and the timer is counted twice.
 
         Args:
             indices: As for `cancel`.
@@ -233,7 +233,7 @@ cdef array.array timer_batch_array(TimerBatch self, array.array before):
     limit = self.batch.due_end - self.batch.due_begin
     lock_release(self.batch.timer)
     try:
-        target = array.clone(INT64, count + limit, False)
+        target = array.clone(INT64_ARRAY, count + limit, False)
     except:
         timer_batch_put_back(self)
         raise
@@ -277,7 +277,7 @@ cdef array.array timer_batch_take(TimerBatch self, array.array target, const Ins
 
 
 cdef bint timer_batch_keep(TimerBatch self, array.array indices) except -1:
-    """Add indices to what close() returns of a batch. Return True for the first ones: close() lists a batch once."""
+    """Add indices to those that close() returns for a batch. Return True for the first ones: close() lists a batch once."""
     with cython.critical_section(self):
         if self.remaining is None:
             self.remaining = indices

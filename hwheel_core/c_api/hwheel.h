@@ -27,7 +27,7 @@
  * Callbacks. An entry is no longer pending when it is called: the callback may add it again or free it. A callback may add,
  * move, and cancel any entry, and may call count and next. While a callback of a wheel runs, advance, clear, and destroy
  * of that wheel return HWHEEL_BUSY. An entry that a callback adds for its own tick or earlier is called by the next
- * advance; one for a later tick, up to the time of the current advance, is called by the current one. Add never calls.
+ * advance. One for a later tick, up to the time of the current advance, is called by the current one. Add never calls.
  *
  * The memory of an entry is yours, and must not move while the entry is pending.
  *

@@ -37,7 +37,7 @@ cdef struct OpenWheel:
     # The struct behind hwheel_wheel. An hwheel_entry begins with an Entry.
     Wheel wheel
     Entry late              # entries that were due when added; the next advance calls them
-    Entry running           # those of `late` that the current advance still has to call
+    Entry running           # entries of `late` that the current advance still has to call
     int64_t now             # the time of the last advance
     int64_t round_up        # added to a deadline, so that its tick is not before it
     int64_t pending

@@ -88,9 +88,9 @@ def group(*columns):
         columns: One to eight buffers of int64 with the same length.
 
     Returns:
-        ``(order, starts)``, two array('q'): the row numbers, group by group and in order within a group; and the index
-        in ``order`` at which each group begins, followed by the length of ``order``. Groups are in order of their first
-        row.
+        ``(order, starts)``, two array('q'). ``order`` has the row numbers, group by group, and ascending within a group.
+        ``starts`` has the index in ``order`` at which each group begins, followed by the length of ``order``. Groups are in
+        order of their first row.
 
     Raises:
         TypeError, ValueError: A column is not a buffer of int64, or the lengths differ.

@@ -1,14 +1,14 @@
 # The operations of a cache, TTLCache or TLRUCache, on its entries.
 #
-# Deadlines. All entries of a TTLCache live equally long, so the order of their setting is the order of their deadlines: the list
-# `due` holds them, and an entry costs no bucket. Those of a TLRUCache are on the container's wheel. In both, DictTable.order
-# is the order of use, and one alarm in the timer removes entries at their deadline.
+# Deadlines. All entries of a TTLCache have the same lifetime, so they expire in the order in which they were set. The list `due`
+# holds them in this order, and no bucket is needed. The entries of a TLRUCache are on the container's wheel. In both caches,
+# DictTable.order is the order of use, and one alarm in the timer removes entries at their deadline.
 #
-# Timers of the user's. A function may return anything that can be added and compared. No alarm can wait for it, so expired
-# entries leave at the next operation. Each comparison may run foreign code, so it is repeated if the table has changed.
+# User-defined timers. Such a function may return anything that can be added and compared. No alarm can wait for these times, so
+# expired entries leave at the next operation. Each comparison may run foreign code. It is repeated if the table has changed.
 #
-# Garbage collection. Unlike those of an ExpiringDict, the entries are visible to the collector: programs that come from
-# cachetools keep a cache in the object that its values refer to.
+# Garbage collection. Unlike in an ExpiringDict, the entries are visible to the collector. The reason: programs that come from
+# cachetools keep a cache in an object to which the values refer.
 
 cdef enum:
     CACHE_GETITEM = 1       # bits of CacheCore.overrides, in the order of CACHE_METHODS
@@ -18,6 +18,7 @@ cdef enum:
     CACHE_MISSING = 16
     CACHE_POPITEM = 32
     CACHE_EXPIRE = 64
+    TIDY_MOVES = 16
 
 cdef tuple CACHE_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__", "__missing__", "popitem", "expire")
 
@@ -32,9 +33,8 @@ cdef struct CachePut:
     DictEntry* entry        # NULL: the key is missing
     Bucket* bucket          # NULL: in no bucket
 
-cdef object take_least, put_ordered, make_heap, first_of
-first_of = operator.itemgetter(0)
-from heapq import heapify as make_heap, heappop as take_least, heappush as put_ordered
+cdef object take_least, put_ordered
+from heapq import heappop as take_least, heappush as put_ordered
 
 
 cdef inline bint cache_has_objects(CacheCore self) noexcept:
@@ -42,23 +42,8 @@ cdef inline bint cache_has_objects(CacheCore self) noexcept:
     return self.sized or not self.known
 
 
-cdef inline double seconds_of(int64_t ms, int32_t ns) noexcept:
-    return <double>(ms * NS_PER_MS + ns) / 1e9 if -9e12 < ms < 9e12 else <double>ms / 1e3
-
-
-cdef inline int64_t first_ms(double deadline_s) noexcept:
-    """Return the first millisecond at which a deadline has passed, also after rounding; INT64_MAX: never."""
-    cdef int64_t ms
-    if not -1e12 < deadline_s < 1e12:
-        return INT64_MAX
-    ms = <int64_t>floor(deadline_s * 1000)
-    while seconds_of(ms, 0) < deadline_s:
-        ms += 1
-    return ms
-
-
 cdef inline int64_t last_ms(double now_s) noexcept:
-    """Return the last millisecond that has begun, also after rounding: the opposite of first_ms."""
+    """Return the last millisecond that is not after `now_s` when both are compared as floats. The opposite of first_ms."""
     cdef int64_t ms
     if not -1e12 < now_s < 1e12:
         return 0
@@ -72,10 +57,10 @@ cdef inline int64_t last_ms(double now_s) noexcept:
 
 
 cdef object cache_now(CacheCore self, double* now_s_out):
-    """Read the time. A known timer gives seconds and None; another one the object that it returns."""
+    """Read the time. With a known timer, set `now_s_out` and return None. Otherwise return the result of the user's timer."""
     cdef Instant now
     cdef object frozen = None
-    container_ready(self)
+    container_enter(self)
     if self.clock.frozen:
         frozen = self.clock.frozen.get(PyThread_get_thread_ident())
     if not self.known:
@@ -96,7 +81,7 @@ cdef object cache_deadline(CacheCore self, const DictEntry* entry):
     return (<CacheDeadline>deadline).expires if self.of_ttu else deadline
 
 
-cdef int cache_alive(CacheCore self, const DictEntry* entry, double now_s, object now) except -1:
+cdef int cache_check_alive(CacheCore self, const DictEntry* entry, double now_s, object now) except -1:
     """Return True if the deadline of an entry has not passed, or -2 if foreign code has changed the table."""
     cdef uint64_t version = self.table.version
     cdef bint alive
@@ -111,7 +96,7 @@ cdef DictEntry* cache_find(CacheCore self, object key, uint64_t hash, double now
     cdef DictEntry* entry = NULL
     cdef int alive
     while table_find(&self.table, key, hash, &entry):
-        alive = cache_alive(self, entry, now_s, now)
+        alive = cache_check_alive(self, entry, now_s, now)
         if alive >= 0:
             return entry if alive else NULL
     return NULL
@@ -124,10 +109,10 @@ cdef inline void cache_use(CacheCore self, DictEntry* entry) noexcept:
         order_append(&self.table, entry)
 
 
-# The core calls these in try and finally, because a `with` statement needs memory to call __exit__().
+# The core calls these two functions in try and finally, because a `with` statement needs memory to call __exit__().
 
 cdef list clock_freeze(CacheTimer self):
-    """Let time stand still for this thread. Return what clock_thaw needs; the first item is the time."""
+    """Freeze the time for this thread. Return the list for clock_thaw, whose first item is the time."""
     cdef object thread = PyThread_get_thread_ident()
     cdef list frozen = self.frozen.get(thread)
     if frozen is None:
@@ -137,12 +122,12 @@ cdef list clock_freeze(CacheTimer self):
 
 
 cdef bint clock_thaw(CacheTimer self, list frozen) except False:
-    """Let time go on, and run an alarm that was missed. This needs no memory."""
+    """End a clock_freeze. The last one also runs an alarm that was missed in the meantime. This needs no memory."""
     cdef object cache = None
     with cython.critical_section(self):
         frozen[1] -= 1
         if frozen[1] == 0:
-            del self.frozen[frozen[2]]
+            self.frozen.pop(frozen[2], None)        # a fork may have removed it
             if self.missed and not self.frozen:
                 cache = self.cache()
     if cache is not None:
@@ -150,11 +135,16 @@ cdef bint clock_thaw(CacheTimer self, list frozen) except False:
     return True
 
 
+cdef list cache_freeze(CacheCore self):
+    container_enter(self)               # in the child of a fork, it forgets threads that froze the time
+    return clock_freeze(self.clock)
+
+
 # --- links -----------------------------------------------------------------------------------------------------------
 
 
 cdef void cache_link(CacheCore self, DictEntry* entry, Bucket* bucket) noexcept:
-    """Enter an entry into the order of deadlines."""
+    """Add an entry to the order of deadlines."""
     if self.of_ttu and not self.known:
         (<CacheDeadline><object>(<CacheEntry*>entry).deadline).entry = entry
     if bucket is not NULL:
@@ -177,7 +167,7 @@ cdef void cache_unlink(CacheCore self, DictEntry* entry) noexcept:
 
 
 cdef void cache_take_out(CacheCore self, DictEntry* entry) noexcept:
-    """Remove an entry. The caller drops it."""
+    """Remove an entry. The caller must free it with cache_drop."""
     cache_unlink(self, entry)
     table_remove(&self.table, entry)
     if self.sized:
@@ -185,18 +175,21 @@ cdef void cache_take_out(CacheCore self, DictEntry* entry) noexcept:
 
 
 cdef void cache_drop(CacheCore self, DictEntry* entry) noexcept:
-    """Free an entry that was taken out. Destructors may run foreign code."""
+    """Free a removed entry. Destructors may run foreign code."""
     cdef PyObject* deadline = (<CacheEntry*>entry).deadline if cache_has_objects(self) else NULL
     entry_drop(entry)
     Py_XDECREF(deadline)
 
 
-cdef bint cache_detach(CacheCore self, DictTable* table_out) except False:
-    """Remove all entries at once. The caller frees them: cache_free_detached."""
+cdef list cache_detach(CacheCore self, DictTable* table_out):
+    """Remove all entries at once, and return the heaps. The caller must free them with cache_free_detached."""
     cdef DictTable fresh
-    heap = [] if self.heap is not None else None
+    cdef list heaps = [[], []]
+    if self.heap_lock is not None:
+        self.heap_lock.acquire()                # no other thread compares deadlines of the heaps
+        self.heap_lock.release()
     fresh.slots = NULL
-    if not table_make(&fresh):
+    if not table_ensure_slots(&fresh):
         raise MemoryError
     table_out[0] = self.table
     table_out.order.newer.older = table_out.order.older.newer = &table_out.order        # entries refer to the head
@@ -204,22 +197,28 @@ cdef bint cache_detach(CacheCore self, DictTable* table_out) except False:
         table_out.order.newer = table_out.order.older = &table_out.order
     fresh.version = self.table.version + 1
     fresh.numbers = self.table.numbers
-    fresh.count = fresh.walks = 0
+    fresh.count = 0
+    fresh.walks = self.table.walks
     self.table = fresh
     self.table.order.newer = self.table.order.older = &self.table.order
     container_free(self)
-    self.heap, heap = heap, self.heap
+    if self.heap is not None:
+        self.heap, heaps[0] = heaps[0], self.heap
+        self.old_heap, heaps[1] = heaps[1], self.old_heap
+    self.clears += 1
     self.total = 0
     hw_bump(&self.pending, -self.pending)
     list_init(&self.due)
     list_init(&self.unending)
-    return True
+    return heaps
 
 
-cdef void cache_free_detached(CacheCore self, DictTable* table) noexcept:
-    """Free detached entries. After each turn, other threads run."""
+cdef void cache_free_detached(CacheCore self, DictTable* table, list heaps) noexcept:
+    """Free detached entries and heaps. After each turn, other threads run."""
     cdef DictEntry* entry
     cdef Turn turn
+    heap_empty(heaps[0])
+    heap_empty(heaps[1])
     turn_begin(&turn)
     while table.order.newer is not &table.order:
         entry = table.order.newer
@@ -232,35 +231,90 @@ cdef void cache_free_detached(CacheCore self, DictTable* table) noexcept:
 # --- expiry ----------------------------------------------------------------------------------------------------------
 
 
-cdef DictEntry* cache_least(CacheCore self, double now_s, object now) except? NULL:
-    """Return the entry of the heap that has expired first, or NULL."""
+# The heap of deadlines, of a TLRUCache with a user-defined timer. It also holds deadlines that no entry has any more. Once these
+# are the majority, the heap becomes `old_heap`, and each new deadline moves some items of it over. Comparisons may run foreign
+# code, so a lock guards both lists: heapq fails if another thread changes a list meanwhile.
+
+
+cdef void heap_empty(list heap) noexcept:
+    """Release all items of a heap that no other thread uses. After each turn, other threads run."""
+    cdef Turn turn
+    turn_begin(&turn)
+    while heap:
+        heap.pop()
+        turn_step(&turn)
+
+
+cdef CacheDeadline heap_least(CacheCore self, list heap, int* budget):
+    """Return the least deadline that an entry still has. None: there is none, or the budget has reached 0."""
     cdef CacheDeadline least
-    while self.heap:
-        least = self.heap[0]
-        if least.entry is not NULL and now < least.expires:
+    while heap and budget[0] > 0:
+        least = heap[0]
+        if least.entry is not NULL:
+            return least
+        budget[0] -= 1
+        lock = self.heap_lock           # a fork replaces it
+        lock.acquire()
+        try:
+            if (heap is self.heap or heap is self.old_heap) and heap and heap[0] is least:
+                take_least(heap)
+        finally:
+            lock.release()
+    return None
+
+
+cdef DictEntry* cache_least(CacheCore self, object now, int* budget) except? NULL:
+    """Return the expired entry with the earliest deadline in the heaps. NULL: there is none, or the budget has reached 0."""
+    cdef CacheDeadline least, other
+    cdef int64_t clears
+    while True:
+        clears = self.clears
+        least = heap_least(self, self.heap, budget)
+        other = heap_least(self, self.old_heap, budget)
+        if least is None or (other is not None and other < least):
+            least = other
+        if least is None or budget[0] <= 0 or now < least.expires:
             return NULL
-        if self.heap and self.heap[0] is least:     # the comparison may have run foreign code
-            if least.entry is not NULL:
-                return least.entry
-            take_least(self.heap)
-    return NULL
+        if least.entry is not NULL and clears == self.clears:       # the comparisons may have run foreign code
+            return least.entry
+
+
+cdef bint heaps_tidy(CacheCore self) except False:
+    """Move some deadlines from the old heap to the other one, except those that no entry has any more."""
+    cdef CacheDeadline last
+    cdef int moves = TIDY_MOVES
+    lock = self.heap_lock
+    lock.acquire()
+    try:
+        if not self.old_heap and len(self.heap) > 2 * self.table.count + 8:
+            self.old_heap, self.heap = self.heap, self.old_heap
+        while self.old_heap and moves:
+            last = self.old_heap[len(self.old_heap) - 1]        # without it, the rest is still a heap
+            if last.entry is not NULL:
+                put_ordered(self.heap, last)
+            if self.old_heap and self.old_heap[len(self.old_heap) - 1] is last:
+                self.old_heap.pop()
+            moves -= 1
+    finally:
+        lock.release()
+    return True
 
 
 cdef DictEntry* cache_expired(CacheCore self, double now_s, object now, int* budget) except? NULL:
-    """Return an entry whose deadline has passed, first deadline first. NULL: there is none, or the budget is used up and 0."""
+    """Return the expired entry with the earliest deadline. NULL: no entry has expired, or the budget has reached 0."""
     cdef DictEntry* entry
     cdef int alive = -2
     if self.table.count == 0:
         return NULL
     if self.of_ttu:
         if not self.known:
-            return cache_least(self, now_s, now)
+            return cache_least(self, now, budget)
         if self.wheel is not NULL and container_step(self, last_ms(now_s), budget):
             return <DictEntry*>self.due.next
         return NULL
     while alive < 0 and not list_is_empty(&self.due):
         entry = <DictEntry*>self.due.next
-        alive = cache_alive(self, entry, now_s, now)
+        alive = cache_check_alive(self, entry, now_s, now)
         if alive == 0:
             return entry
     return NULL
@@ -276,9 +330,9 @@ cdef bint cache_expire_turn(CacheCore self, double now_s, object now, list pairs
     cdef tuple pair = None
     while True:
         if pairs is not None and pair is None:
-            pair = dict_new_pair(pairs)         # before the entry is taken, so that out-of-memory loses none
+            pair = dict_new_pair(pairs)         # allocated first, so that a failure loses no entry
             if pair is None:
-                return False                    # the rest follows at the next operation
+                return False                    # the next operation removes the rest
         entry = cache_expired(self, now_s, now, &budget)
         if entry is NULL and budget > 0:
             return False
@@ -311,9 +365,9 @@ cdef bint cache_expire(CacheCore self, double now_s, object now, list pairs=None
 
 
 cdef bint cache_expire_or_hook(CacheCore self, double now_s, object now) except False:
-    """Remove all expired entries, with the method of a subclass if it overrides expire()."""
+    """Remove all expired entries. If a subclass overrides expire(), call its method."""
     if self.overrides & CACHE_EXPIRE:
-        frozen = clock_freeze(self.clock)
+        frozen = cache_freeze(self)
         try:
             self.expire(frozen[0])
         finally:
@@ -322,57 +376,184 @@ cdef bint cache_expire_or_hook(CacheCore self, double now_s, object now) except 
     return cache_expire(self, now_s, now)
 
 
-cdef list cache_flat(CacheCore self, const DictEntry* by_use):
-    """Return key, value, deadline, and size of all entries as of one moment, expired or not, in one list.
+# A copy of all entries walks over the slots of the table, as that of an ExpiringDict does. After each turn, other threads run.
 
-    by_use: the head of DictTable.order; NULL: in order of setting, for a TTLCache only.
+ctypedef int (*CopiesCompare)(const void*, const void*) noexcept nogil
+
+
+cdef bint cache_copy_slots(CacheCore self, CacheCopy** copies, int64_t* count_out) except False:
+    """Copy all entries, expired or not, with their references."""
+    cdef DictTable* table = &self.table
+    cdef DictEntry* entry
+    cdef CacheCopy* copy
+    cdef int64_t capacity = 0
+    cdef uint64_t slot = 0
+    cdef Turn turn
+    turn_begin(&turn)
+    while table.slots is not NULL and slot < table_length(table):
+        entry = table.slots[slot]
+        slot += 1
+        while entry is not NULL:
+            if count_out[0] == capacity:
+                capacity = max(2 * capacity, table.count)
+                copy = <CacheCopy*>PyMem_RawRealloc(copies[0], capacity * sizeof(CacheCopy))
+                if copy is NULL:
+                    raise MemoryError
+                copies[0] = copy
+            copy = &copies[0][count_out[0]]
+            copy[0] = CacheCopy(entry.key, entry.value, NULL, entry.expires_s, 1, entry.entry.set_number, entry.number)
+            if cache_has_objects(self):
+                copy.size = (<CacheEntry*>entry).size
+                if not self.known:
+                    copy.deadline = (<CacheEntry*>entry).deadline
+            Py_INCREF(<object>copy.key)         # these are dropped by cache_copies_free
+            Py_INCREF(<object>copy.value)
+            Py_XINCREF(copy.deadline)
+            count_out[0] += 1
+            entry = entry.chain
+        turn_step(&turn)
+    return True
+
+
+cdef int copies_by_use(const void* one, const void* other) noexcept nogil:
+    cdef uint64_t a = (<const CacheCopy*>one).number, b = (<const CacheCopy*>other).number
+    return (a > b) - (a < b)
+
+
+cdef int copies_by_setting(const void* one, const void* other) noexcept nogil:
+    cdef int64_t a = (<const CacheCopy*>one).set_number, b = (<const CacheCopy*>other).set_number
+    return (a > b) - (a < b)
+
+
+cdef int copies_by_deadline(const void* one, const void* other) noexcept nogil:
+    cdef double a = (<const CacheCopy*>one).expires_s, b = (<const CacheCopy*>other).expires_s
+    return (a > b) - (a < b) if a != b else copies_by_use(one, other)
+
+
+cdef bint cache_copy(CacheCore self, CopiesCompare compare, CacheCopy** copies, int64_t* count_out) except False:
+    """Copy all entries in an order, expired or not.
+
+    An entry that is present during the whole call is in the copy. One that is set or ends meanwhile may be.
     """
-    cdef const DictEntry* entry
-    cdef list flat
-    cdef object item
-    cdef Py_ssize_t room, at = 0
-    while True:
-        room = 4 * self.table.count
-        flat = [None] * room                # may run the garbage collector, and with it foreign code
-        if room == 4 * self.table.count:
-            break
-    entry = by_use.newer if by_use is not NULL else <const DictEntry*>self.due.next
-    while at < room:
-        flat[at] = <object>entry.key
-        flat[at + 1] = <object>entry.value
-        flat[at + 2] = cache_deadline(self, entry)
-        item = (<const CacheEntry*>entry).size if self.sized else 1.0
-        flat[at + 3] = item
-        at += 4
-        entry = entry.newer if by_use is not NULL else <const DictEntry*>entry.entry.next
-    return flat
+    cdef int64_t generation
+    with cython.critical_section(self):
+        container_enter(self)
+        generation = self.generation
+        self.table.walks += 1
+        try:
+            cache_copy_slots(self, copies, count_out)
+        finally:
+            if self.generation == generation:       # a fork has cleared it
+                self.table.walks -= 1
+    if count_out[0]:                    # C forbids NULL even for no elements
+        with nogil:
+            qsort(copies[0], count_out[0], sizeof(CacheCopy), compare)
+    return True
+
+
+cdef void cache_copies_free(CacheCopy* copies, int64_t count) noexcept:
+    cdef Turn turn
+    cdef int64_t i
+    turn_begin(&turn)
+    for i in range(count):
+        Py_DECREF(<object>copies[i].key)
+        Py_DECREF(<object>copies[i].value)
+        Py_XDECREF(copies[i].deadline)
+        turn_step(&turn)
+    with nogil:
+        PyMem_RawFree(copies)
+
+
+cdef object copy_deadline(CacheCore self, const CacheCopy* copy):
+    if copy.deadline is NULL:
+        return copy.expires_s
+    return (<CacheDeadline><object>copy.deadline).expires if self.of_ttu else <object>copy.deadline
+
+
+cdef tuple cache_columns(CacheCore self):
+    """Return the keys and the values that have not expired: of a TTLCache in order of setting, of a TLRUCache in order of use."""
+    cdef CacheCopy* copies = NULL
+    cdef int64_t count = 0, i
+    cdef double now_s = 0
+    cdef list keys = [], values = []
+    cdef Turn turn
+    cdef bint alive
+    now = cache_now(self, &now_s)
+    try:
+        cache_copy(self, copies_by_use if self.of_ttu else copies_by_setting, &copies, &count)
+        turn_begin(&turn)
+        for i in range(count):
+            if self.known:
+                alive = now_s < copies[i].expires_s
+            else:
+                alive = now < copy_deadline(self, &copies[i])
+            if alive:
+                keys.append(<object>copies[i].key)
+                values.append(<object>copies[i].value)
+            turn_step(&turn)
+    finally:
+        cache_copies_free(copies, count)
+    return keys, values
+
+
+cdef tuple cache_state(CacheCore self):
+    """Return key, value, deadline, and size of all entries in order of setting, in one list, and the keys in order of use."""
+    cdef CacheCopy* copies = NULL
+    cdef int64_t count = 0, i
+    cdef list flat = [], keys_by_use = []
+    cdef Turn turn
+    try:
+        cache_copy(self, copies_by_use, &copies, &count)
+        turn_begin(&turn)
+        for i in range(count):
+            keys_by_use.append(<object>copies[i].key)
+            turn_step(&turn)
+        if count and not self.of_ttu:
+            with nogil:
+                qsort(copies, count, sizeof(CacheCopy), copies_by_setting)
+        for i in range(count):
+            flat.append(<object>copies[i].key)
+            flat.append(<object>copies[i].value)
+            flat.append(copy_deadline(self, &copies[i]))
+            flat.append(copies[i].size)
+            turn_step(&turn)
+    finally:
+        cache_copies_free(copies, count)
+    return flat, keys_by_use
 
 
 cdef list cache_expire_at(CacheCore self, double at_s):
-    """Remove the entries of a TLRUCache with a known timer whose deadlines pass by a time that may be in the future. O(n)."""
-    cdef list due = [], pairs = []
+    """Remove the entries of a TLRUCache with a known timer whose deadlines pass by a time that may be in the future."""
+    cdef CacheCopy* copies = NULL
+    cdef int64_t count = 0, i
+    cdef list pairs = []
     cdef DictEntry* entry = NULL
-    cdef list flat = cache_flat(self, &self.table.order)
-    for i in range(0, len(flat), 4):
-        if not at_s < flat[i + 2]:
-            due.append((flat[i + 2], flat[i], flat[i + 1]))
-    due.sort(key=first_of)
-    for _, key, value in due:
-        pairs.append((key, value))
-        if table_find(&self.table, key, mixed_hash(key), &entry) and not at_s < entry.expires_s:
-            cache_take_out(self, entry)
-            cache_drop(self, entry)
-        else:
-            pairs.pop()
+    cdef Turn turn
+    try:
+        cache_copy(self, copies_by_deadline, &copies, &count)
+        turn_begin(&turn)
+        for i in range(count):
+            if at_s < copies[i].expires_s:
+                break
+            key, value = <object>copies[i].key, <object>copies[i].value
+            pairs.append((key, value))
+            if table_find(&self.table, key, mixed_hash(key), &entry) and not at_s < entry.expires_s:
+                cache_take_out(self, entry)
+                cache_drop(self, entry)
+            else:
+                pairs.pop()
+            turn_step(&turn)
+    finally:
+        cache_copies_free(copies, count)
     return pairs
 
 
 cdef bint cache_arm(CacheCore self, int64_t at_ms) except -1:
     """Set the alarm if needed, and return True if that may have run foreign code.
 
-    A closed timer has no alarm. The entries then leave at the next operation, as with a timer of the user's.
+    A closed timer has no alarm. The entries then leave at the next operation, as with a user-defined timer.
     """
-    if not self.known or at_ms == INT64_MAX or hw_peek(&self.timer.timer.closed) or container_is_armed(self, at_ms):
+    if not self.known or at_ms == INT64_MAX or hw_peek(&self.timer.timer.closed) or container_needs_no_alarm(self, at_ms):
         return False
     try:
         container_arm(self, at_ms)
@@ -412,7 +593,7 @@ cdef bint cache_check_size(CacheCore self, object value, CachePut* put) except F
 
 
 cdef object cache_set_deadline(CacheCore self, object key, object value, CachePut* put, object now):
-    """Compute the deadline of a new value. Return the object for the entry; None: the timer is known."""
+    """Compute the deadline of a new value. Return it as an object, None for a known timer, or NOT_THERE if it has passed."""
     cdef object expires
     if self.of_ttu:
         time = put.now_s if self.known else now
@@ -422,15 +603,7 @@ cdef object cache_set_deadline(CacheCore self, object key, object value, CachePu
         if self.known:
             put.expires_s = expires
             return None
-        length = len(self.heap)
-        if length > 2 * self.table.count + 8:
-            kept = []
-            for item in self.heap:
-                if (<CacheDeadline>item).entry is not NULL:
-                    kept.append(item)
-            make_heap(kept)
-            if length == len(self.heap):        # no other thread has added one
-                self.heap = kept
+        heaps_tidy(self)
         deadline = CacheDeadline.__new__(CacheDeadline)
         (<CacheDeadline>deadline).expires = expires
         return deadline
@@ -452,11 +625,11 @@ cdef bint cache_has_room(CacheCore self, const CachePut* put) noexcept:
 
 
 cdef bint cache_evict(CacheCore self, double now_s, object now) except False:
-    """Remove an expired entry, else the least recently used one."""
+    """Remove an expired entry, or if there is no such entry, the least recently used one."""
     cdef int budget = SLICE
     cdef DictEntry* entry
     if self.overrides & (CACHE_POPITEM | CACHE_DELITEM):
-        frozen = clock_freeze(self.clock)
+        frozen = cache_freeze(self)
         try:
             self.popitem()
         finally:
@@ -472,7 +645,7 @@ cdef bint cache_evict(CacheCore self, double now_s, object now) except False:
 
 
 cdef bint cache_prepare(CacheCore self, object key, CachePut* put, object now) except -1:
-    """Find the entry to change, make room, reserve the bucket, and set the alarm. False: `put.keeps`, and the key is present.
+    """Find the entry to change, make room, reserve the bucket, and set the alarm. False: key present and `put.keeps` set.
 
     After True, no foreign code has run since the entry was found.
     """
@@ -495,43 +668,47 @@ cdef bint cache_prepare(CacheCore self, object key, CachePut* put, object now) e
             container_reserve(self, &instant, at_ms + self.timer.timer.round_up_ms, &put.bucket, &at_ms)
         if not cache_arm(self, at_ms):
             return True
-        timer_read_clock(self.timer.timer, &instant)        # a deadline that has passed needs an alarm for now
+        timer_read_clock(self.timer.timer, &instant)        # if the deadline has passed, the alarm must be set for now
 
 
 cdef bint cache_commit(CacheCore self, object key, object value, CachePut* put, object deadline) except False:
-    """Make a prepared change."""
+    """Apply a prepared change."""
     cdef DictEntry* entry = put.entry
     cdef PyObject* old_value = NULL
     cdef PyObject* old_deadline = NULL
     if entry is NULL:
         entry = <DictEntry*>PyMem_Malloc(sizeof(CacheEntry) if cache_has_objects(self) else sizeof(DictEntry))
-        if entry is NULL or not table_make(&self.table):
+        if entry is NULL or not table_ensure_slots(&self.table):
             PyMem_Free(entry)
             raise MemoryError
         Py_INCREF(key)                  # dropped by entry_drop
         entry.key = <PyObject*>key
         entry.hash = put.hash
-        entry.entry.place = 0
+        entry.entry.generation = 0
         table_add(&self.table, entry)
     else:
         cache_unlink(self, entry)
         cache_use(self, entry)
-        self.table.version += 1         # a lookup in progress compares the new deadline
+        self.table.version += 1         # so a lookup in progress compares the new deadline
         old_value = entry.value
         if cache_has_objects(self):
             old_deadline = (<CacheEntry*>entry).deadline
         if self.sized:
             self.total -= (<CacheEntry*>entry).size
-    Py_INCREF(value)                    # dropped by entry_drop, the deadline by cache_drop
+    Py_INCREF(value)                    # entry_drop drops it; cache_drop drops the deadline
     entry.value = <PyObject*>value
     entry.expires_s = put.expires_s
-    entry.entry.expiration_ms = first_ms(put.expires_s) if self.known else INT64_MAX
+    if self.of_ttu:
+        entry.entry.expiration_ms = first_ms(put.expires_s) if self.known else INT64_MAX
+    else:
+        self.table.numbers += 1
+        entry.entry.set_number = <int64_t>self.table.numbers
     if cache_has_objects(self):
         Py_INCREF(deadline)
         (<CacheEntry*>entry).deadline = <PyObject*>deadline
         (<CacheEntry*>entry).size = put.size
         self.total += put.size
-    if entry.entry.expiration_ms != INT64_MAX and self.of_ttu:
+    if self.of_ttu and entry.entry.expiration_ms != INT64_MAX:
         entry.entry.expiration_ms += self.timer.timer.round_up_ms
     cache_link(self, entry, put.bucket)
     Py_XDECREF(old_value)
@@ -553,14 +730,23 @@ cdef object cache_discard(CacheCore self, object key, uint64_t hash):
     return None
 
 
-cdef bint cache_put_in_heap(CacheCore self, CacheDeadline deadline) except False:
-    """Enter the deadline of a new entry into the heap. If that fails, remove the entry."""
+cdef bint cache_put_in_heap(CacheCore self, CacheDeadline deadline, int64_t clears) except False:
+    """Push the deadline of a new entry onto the heap. If that fails, remove the entry.
+
+    clears: CacheCore.clears when the entry was added. If it has changed, a destructor or another thread has freed the entry.
+    """
     cdef DictEntry* entry
+    lock = self.heap_lock
     try:
-        put_ordered(self.heap, deadline)
+        lock.acquire()
+        try:
+            if clears == self.clears:
+                put_ordered(self.heap, deadline)
+        finally:
+            lock.release()
     except BaseException:
-        entry = deadline.entry
-        if entry is not NULL:
+        if clears == self.clears and deadline.entry is not NULL:
+            entry = deadline.entry
             cache_take_out(self, entry)
             cache_drop(self, entry)
         raise
@@ -571,6 +757,7 @@ cdef object cache_put(CacheCore self, object key, object value, bint keeps):
     """Set a key's value, or with `keeps` only if the key is missing. Return the value that is present afterwards."""
     cdef CachePut put
     cdef object now, deadline
+    cdef int64_t clears
     put.hash = mixed_hash(key)
     put.expires_s = 0
     put.keeps = keeps
@@ -590,16 +777,17 @@ cdef object cache_put(CacheCore self, object key, object value, bint keeps):
     if not cache_prepare(self, key, &put, now):
         cache_use(self, put.entry)
         return <object>put.entry.value
+    clears = self.clears
     cache_commit(self, key, value, &put, deadline)
     if self.heap is not None:
-        cache_put_in_heap(self, deadline)
+        cache_put_in_heap(self, deadline, clears)
     return value
 
 
 # --- get and remove --------------------------------------------------------------------------------------------------
 
 
-cdef bint cache_passed(CacheCore self, object deadline, double now_s, object now) except -1:
+cdef bint cache_deadline_has_passed(CacheCore self, object deadline, double now_s, object now) except -1:
     if self.known:
         return not now_s < <double>deadline         # needs no memory
     return not now < deadline

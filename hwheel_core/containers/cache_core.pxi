@@ -5,7 +5,7 @@ cdef object monotonic = time.monotonic
 
 @cython.final
 cdef class CacheTimer:
-    """The timer of a cache: call it for the time. In a ``with`` statement, time stands still for the thread and this cache."""
+    """The timer of a cache: call it for the time. A ``with`` statement freezes the time for the thread and this cache."""
 
     def __cinit__(self, clock):
         self.clock = clock
@@ -35,7 +35,7 @@ cdef class CacheTimer:
 
 @cython.final
 cdef class CacheDeadline:
-    """The deadline of an entry of a TLRUCache with a timer of the user's."""
+    """The deadline of an entry of a TLRUCache with a user-defined timer."""
 
     def __lt__(self, other):
         return self.expires < (<CacheDeadline?>other).expires
@@ -77,7 +77,8 @@ cdef class CacheCore(ContainerCore):
             bit <<= 1
         self.sized = self.getsizeof is not base.getsizeof
         self.maxsize_, self.span, self.clock, self.whole = maxsize, span, clock, True
-        self.heap = [] if self.of_ttu and not self.known else None
+        if self.of_ttu and not self.known:
+            self.heap, self.old_heap, self.heap_lock = [], [], threading.RLock()
         clock.cache = weakref.ref(self)
         self.table.order.older = self.table.order.newer = &self.table.order
         list_init(&self.unending)
@@ -100,7 +101,7 @@ cdef class CacheCore(ContainerCore):
     @cython.critical_section
     def __setitem__(self, key, value):
         if self.overrides & (CACHE_EXPIRE | CACHE_POPITEM | CACHE_DELITEM):
-            frozen = clock_freeze(self.clock)
+            frozen = cache_freeze(self)
             try:
                 cache_put(self, key, value, False)
             finally:
@@ -113,7 +114,7 @@ cdef class CacheCore(ContainerCore):
         cdef double now_s = 0
         now = cache_now(self, &now_s)
         found = cache_discard(self, key, mixed_hash(key))
-        if found is None or cache_passed(self, found[1], now_s, now):
+        if found is None or cache_deadline_has_passed(self, found[1], now_s, now):
             raise KeyError(key)
 
     @cython.critical_section
@@ -137,7 +138,7 @@ cdef class CacheCore(ContainerCore):
             ('tea', 'nothing')
         """
         if self.overrides & (CACHE_GETITEM | CACHE_CONTAINS):
-            frozen = clock_freeze(self.clock)
+            frozen = cache_freeze(self)
             try:
                 return self[key] if key in self else default
             finally:
@@ -164,7 +165,7 @@ cdef class CacheCore(ContainerCore):
         """
         cdef double now_s = 0
         if self.overrides & (CACHE_GETITEM | CACHE_CONTAINS | CACHE_DELITEM):
-            frozen = clock_freeze(self.clock)
+            frozen = cache_freeze(self)
             try:
                 if key in self:
                     value = self[key]
@@ -201,7 +202,7 @@ cdef class CacheCore(ContainerCore):
         """
         if not self.overrides:
             return cache_put(self, key, default, True)
-        frozen = clock_freeze(self.clock)
+        frozen = cache_freeze(self)
         try:
             if not self.overrides & (CACHE_GETITEM | CACHE_SETITEM | CACHE_CONTAINS):
                 return cache_put(self, key, default, True)
@@ -228,9 +229,8 @@ cdef class CacheCore(ContainerCore):
             >>> cache.popitem()
             ('ada', 'tea')
         """
-        container_ready(self)
         if self.overrides & (CACHE_DELITEM | CACHE_EXPIRE):
-            frozen = clock_freeze(self.clock)
+            frozen = cache_freeze(self)
             try:
                 pair = cache_popitem(self)
             finally:
@@ -248,20 +248,9 @@ cdef class CacheCore(ContainerCore):
         cache_expire_now(self)
         return self.table.count
 
-    def __iter__(self):
-        return map(first_of, self._pairs())
-
-    @cython.critical_section
-    def _pairs(self):
-        """Return the (key, value) that have not expired: of a TTLCache in order of setting, of a TLRUCache in order of use."""
-        cdef double now_s = 0
-        now = cache_now(self, &now_s)
-        flat = cache_flat(self, &self.table.order if self.of_ttu else NULL)
-        pairs = []
-        for i in range(0, len(flat), 4):
-            if not cache_passed(self, flat[i + 2], now_s, now):
-                pairs.append((flat[i], flat[i + 1]))
-        return pairs
+    def _columns(self):
+        """Return a list of keys and one of values."""
+        return cache_columns(self)
 
     @cython.always_allow_keywords(True)
     def expire(self, time=None):
@@ -308,17 +297,17 @@ cdef class CacheCore(ContainerCore):
         """
         cdef DictTable table
         with cython.critical_section(self):
-            container_ready(self)
-            cache_detach(self, &table)
+            container_enter(self)
+            heaps = cache_detach(self, &table)
             container_disarm(self)
-        cache_free_detached(self, &table)
+        cache_free_detached(self, &table, heaps)
 
     # --- settings ------------------------------------------------------------------------------------------------
 
     @property
     def maxsize(self):
         """The maximum size of the cache."""
-        container_ready(self)
+        container_enter(self)
         return self.maxsize_
 
     @property
@@ -332,13 +321,13 @@ cdef class CacheCore(ContainerCore):
 
     @property
     def timer(self):
-        """The timer function, also a context manager in which time stands still for the calling thread and this cache."""
-        container_ready(self)
+        """The timer function. As a context manager, it freezes the time for the calling thread and this cache."""
+        container_enter(self)
         return self.clock
 
     @property
     def _span(self):
-        container_ready(self)
+        container_enter(self)
         return self.span
 
     @staticmethod
@@ -354,53 +343,58 @@ cdef class CacheCore(ContainerCore):
 
     # --- copies --------------------------------------------------------------------------------------------------
 
-    @cython.critical_section
     def _state(self):
         """Return what a copy needs: flat entries in order of setting, and keys in order of use."""
-        container_ready(self)
-        by_use = cache_flat(self, &self.table.order)
-        flat = by_use if self.of_ttu else cache_flat(self, NULL)
-        return self.maxsize_, self.span, self.clock.clock, flat, by_use[::4]
+        flat, keys_by_use = cache_state(self)
+        return self.maxsize_, self.span, self.clock.clock, flat, keys_by_use
 
     @cython.critical_section
     def _restore(self, list flat, list keys_by_use):
-        """Add the entries of another cache with the same timer, as _state() returned them."""
+        """Add the entries of another cache with the same timer, as _state() returned them. The lists are empty afterwards."""
         cdef CachePut put
         cdef double now_s = 0
         cdef DictEntry* entry = NULL
-        container_ready(self)
-        flat = flat[:]                          # foreign code cannot change the copy
+        cdef int64_t clears
+        cdef Turn turn
+        container_enter(self)
         if len(flat) % 4:
             raise ValueError(f"flat must have 4 items for each entry, got {len(flat)}")
         now = cache_now(self, &now_s)
-        for i in range(0, len(flat), 4):
-            put.hash = mixed_hash(flat[i])
+        flat.reverse()
+        turn_begin(&turn)
+        while flat:                             # releases the list in slices, too
+            key, value, expires, put.size = flat.pop(), flat.pop(), flat.pop(), flat.pop()
+            put.hash = mixed_hash(key)
             put.now_s = now_s
-            put.expires_s = flat[i + 2] if self.known else 0
-            put.size = flat[i + 3]
+            put.expires_s = expires if self.known else 0
             put.keeps = put.evicts = False
             self.whole = self.whole and put.size == floor(put.size)
-            deadline = None if self.known else flat[i + 2]
+            deadline = None if self.known else expires
             if self.heap is not None:
                 deadline = CacheDeadline.__new__(CacheDeadline)
-                (<CacheDeadline>deadline).expires = flat[i + 2]
-            cache_prepare(self, flat[i], &put, now)
-            cache_commit(self, flat[i], flat[i + 1], &put, deadline)
+                (<CacheDeadline>deadline).expires = expires
+            cache_prepare(self, key, &put, now)
+            clears = self.clears
+            cache_commit(self, key, value, &put, deadline)
             if self.heap is not None:
-                cache_put_in_heap(self, deadline)
-        for key in tuple(keys_by_use):
+                cache_put_in_heap(self, deadline, clears)
+            turn_step(&turn)
+        keys_by_use.reverse()
+        while keys_by_use:
+            key = keys_by_use.pop()
             if table_find(&self.table, key, mixed_hash(key), &entry):
                 cache_use(self, entry)
+            turn_step(&turn)
 
     # --- hooks of ContainerCore ----------------------------------------------------------------------------------
 
     def _on_alarm(self):
         cdef double now_s = 0
         cdef CacheTimer clock = self.clock
-        container_ready(self)
+        container_enter(self)
         with cython.critical_section(clock):
             clock.missed = bool(clock.frozen)
-        if clock.missed:                    # the thread for which time stands still calls this again
+        if clock.missed:                    # the thread that has frozen the time calls this again
             return
         try:
             with cython.critical_section(self):
@@ -408,11 +402,19 @@ cdef class CacheCore(ContainerCore):
                 cache_expire_or_hook(self, now_s, now)
         finally:
             with cython.critical_section(self):
-                cache_expire(self, now_s, now)      # what the method of a subclass has left, or the alarm would run again
+                cache_expire(self, now_s, now)      # a subclass's method may have left expired entries: the alarm would run again
                 cache_arm_again(self)
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
+        cdef object thread = threading.main_thread().ident       # the only one that exists in the child
+        cdef dict frozen
+        self.table.walks = 0
+        if self.clock is not None:              # None: not set up
+            frozen = self.clock.frozen
+            self.clock.frozen = {thread: frozen[thread]} if thread in frozen else {}
+        if self.heap_lock is not None:
+            self.heap_lock = threading.RLock()
         cache_arm_again(self)
 
 
@@ -424,10 +426,15 @@ cdef bint cache_expire_now(CacheCore self) except False:
 
 cdef void cache_drop_all(CacheCore self) noexcept:
     cdef DictEntry* entry
+    cdef Turn turn
+    turn_begin(&turn)
     while self.table.count:
         entry = self.table.order.newer
         cache_take_out(self, entry)
         cache_drop(self, entry)
+        turn_step(&turn)
+    heap_empty(self.heap)
+    heap_empty(self.old_heap)
 
 
 # The collector sees the entries. Clearing a cache keeps the fields that its methods need.

@@ -34,7 +34,7 @@ cdef const char* dict_check(ExpiringDictCore self) noexcept:
                 entry = entry.chain
     if in_order != table.count or in_chains != table.count:
         return "the count of a dict is wrong"
-    if self.pending and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
+    if self.pending and not container_needs_no_alarm(self, INT64_MAX) and not self.timer.closed:
         return "a container has no alarm for its entries"
     return NULL
 
@@ -49,7 +49,7 @@ cdef const char* cache_check(CacheCore self) noexcept:
         fault = list_check(&self.unending, &unending)
     if fault is not NULL:
         return fault
-    if self.wheel is NULL:                  # container_check_wheel has counted nothing
+    if self.wheel is NULL:                  # then container_check_wheel counts no entries
         fault = list_check(&self.due, &linked)
         if fault is not NULL:
             return fault
@@ -64,8 +64,8 @@ cdef const char* cache_check(CacheCore self) noexcept:
         return "the count of a cache is wrong"
     if self.sized and fabs(total - self.total) > 1e-6 * fabs(total):
         return "the total size of a cache is wrong"
-    if (self.known and linked and container_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed
-            and not self.clock.missed):
+    if (self.known and linked and container_next_ms(self, &next_ms) and not container_needs_no_alarm(self, INT64_MAX)
+            and not self.timer.closed and not self.clock.missed):
         return "a cache has no alarm for its entries"
     return NULL
 
@@ -83,6 +83,7 @@ cdef const char* delay_queue_check(DelayQueueCore self) noexcept:
         if entry_key(entry).queue != <uintptr_t><void*>self:
             return "an item refers to another queue"
         entry = entry.next
-    if lines_wait(self.getters) and container_next_ms(self, &next_ms) and not container_is_armed(self, INT64_MAX) and not self.timer.closed:
+    if (lines_wait(self.getters) and container_next_ms(self, &next_ms) and not container_needs_no_alarm(self, INT64_MAX)
+            and not self.timer.closed):
         return "a queue with waiters has no alarm"
     return NULL

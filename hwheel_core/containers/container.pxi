@@ -21,7 +21,7 @@ cdef bint container_set_up(ContainerCore self, object timer) except False:
     container_check_new(self)
     if not isinstance(timer, BaseTimer):
         raise TypeError(f"timer must be a SystemTimer or a ManualTimer, got {type(timer).__name__}")
-    core_set_up(timer)
+    core_check_set_up(timer)
     timer_check_open((<BaseTimer>timer).timer)
     list_init(&self.due)
     self.alarm = alarm_new(self)
@@ -30,7 +30,7 @@ cdef bint container_set_up(ContainerCore self, object timer) except False:
     return True
 
 
-cdef inline bint container_ready(ContainerCore self) except False:
+cdef inline bint container_enter(ContainerCore self) except False:
     """Check that the container is set up, and handle a fork. Every method calls this first."""
     if self.timer is None:
         raise RuntimeError("this container has not been set up: call super().__init__()")
@@ -86,7 +86,7 @@ cdef ContainerAlarm alarm_new(ContainerCore container):
     return self
 
 
-cdef inline bint container_is_armed(ContainerCore self, int64_t at_ms) noexcept:
+cdef inline bint container_needs_no_alarm(ContainerCore self, int64_t at_ms) noexcept:
     """Return True if the alarm runs by at_ms, if the thread that takes expired entries will set it, or if no alarm can run."""
     cdef const Timer* timer = self.timer.timer
     cdef const Task* task = &self.alarm.task
@@ -119,14 +119,14 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_r
     cdef Deadline deadline
     cdef int64_t next_ms
     while True:
-        core_ready(timer)
+        core_ensure_started(timer)
         if last_reading is NULL:
             timer_read_clock(timer.timer, &deadline.now)
             if container_next_ms(self, &next_ms):
                 at_ms = min(at_ms, next_ms)
         else:
             deadline.now = last_reading[0]
-        if container_is_armed(self, max(at_ms, deadline.now.ms)):
+        if container_needs_no_alarm(self, max(at_ms, deadline.now.ms)):
             return True
         if hw_peek(&timer.timer.closed) and not hw_peek(&timer.timer.finishing):
             raise TimerClosed("the timer is closed")
@@ -140,14 +140,29 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_r
             task_move(timer.timer, self.alarm, &deadline)
 
 
+cdef inline double seconds_of(int64_t ms, int32_t ns) noexcept:
+    return <double>(ms * NS_PER_MS + ns) / 1e9 if -9e12 < ms < 9e12 else <double>ms / 1e3
+
+
+cdef inline int64_t first_ms(double deadline_s) noexcept:
+    """Return the first millisecond that is not before a deadline when both are compared as floats. INT64_MAX: never."""
+    cdef int64_t ms
+    if not -1e12 < deadline_s < 1e12:
+        return INT64_MAX
+    ms = <int64_t>floor(deadline_s * 1000)
+    while seconds_of(ms, 0) < deadline_s:
+        ms += 1
+    return ms
+
+
 cdef bint container_next_ms(ContainerCore self, int64_t* next_ms_out) noexcept:
-    """Find the next time at which an entry is due. Return False if there is none."""
+    """Find the time of the next deadline. Return False if no entry is pending."""
     if self.wheel is not NULL:
         return self.pending and wheel_next(self.wheel, next_ms_out)
-    if list_is_empty(&self.due) or self.due.next.expiration_ms == INT64_MAX:
+    if list_is_empty(&self.due):
         return False
-    next_ms_out[0] = self.due.next.expiration_ms        # of a TTLCache, which keeps all its entries in `due`
-    return True
+    next_ms_out[0] = first_ms((<DictEntry*>self.due.next).expires_s)        # of a TTLCache, which keeps all its entries in `due`
+    return next_ms_out[0] != INT64_MAX
 
 
 cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
@@ -165,7 +180,7 @@ cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
     except BaseException as error:
         if timer.clock == CLOCK_KIND_CALLABLE:
             lock_with_gil(timer)
-            last = timer.manual_now
+            last = timer.latest_reading
             lock_release(timer)
         else:
             timer_read_clock(timer, &last)
@@ -200,7 +215,7 @@ cdef class ContainerAlarm(TimerTask):
             timer = <Timer*>self.task.owner
             if timer is not NULL:
                 lock_with_gil(timer)
-                alarm_uncount_locked(timer)
+                alarm_finished_locked(timer)
                 lock_release(timer)
 
 
@@ -216,7 +231,7 @@ cdef class ContainerCore:
     @property
     def timer(self):
         """The timer whose clock the container uses."""
-        container_ready(self)
+        container_enter(self)
         return self.timer
 
 

@@ -67,11 +67,15 @@ cdef class DelayQueueCore(ContainerCore):
         return cls if cls is DelayQueueCore or cls is BlockingDelayQueueCore else types.GenericAlias(cls, item)
 
     def __dealloc__(self):
+        cdef Turn turn
         container_disarm(self)
         if self.pending:
-            wheel_drain(self.wheel, &self.due)
+            with nogil:
+                wheel_drain(self.wheel, &self.due)
+            turn_begin(&turn)
             while not list_is_empty(&self.due):
                 items_unlink(self, entry_key(self.due.next))
+                turn_step(&turn)
         container_free(self)
 
     def _set_up(self, maxsize, timer, tuple errors not None):
@@ -192,19 +196,19 @@ cdef class DelayQueueCore(ContainerCore):
             >>> queue.remove(key), len(queue)
             ('send', 0)
         """
-        container_ready(self)
+        container_enter(self)
         if key.queue != <uintptr_t><void*>self:
             raise KeyError(key)
         item = items_unlink(self, key)
-        items_left(self)
+        lines_serve_after_removal(self)
         return item
 
     @cython.critical_section
     def peek(self):
         """Return the key of the next item, due or not; None if the queue is empty.
 
-        An item that is put or moved meanwhile may be missed. O(1) if an item is due; otherwise O(items of the earliest bucket).
-        Thread-safe.
+        The result may miss an item that another thread puts or moves during the call. O(1) if an item is due; otherwise
+        O(items of the earliest bucket). Thread-safe.
 
         Example:
             >>> from hwheel import DelayQueue, ManualTimer
@@ -234,11 +238,11 @@ cdef class DelayQueueCore(ContainerCore):
             >>> queue.task_done()
             >>> queue.join()
         """
-        container_ready(self)
+        container_enter(self)
         if self.taken == 0:
             raise ValueError("task_done() was called more often than get() has returned an item")
         self.taken -= 1
-        items_left(self)
+        lines_serve_after_removal(self)
 
     # --- all items -----------------------------------------------------------------------------------------------
 
@@ -246,7 +250,7 @@ cdef class DelayQueueCore(ContainerCore):
     def drain(self):
         """Remove all items, due or not, and return them as a list in order.
 
-        Other threads run in between. Items that they put meanwhile stay in the queue. O(n). Thread-safe.
+        Other threads run in between. Items that they put during the call stay in the queue. O(n). Thread-safe.
 
         Example:
             >>> from hwheel import DelayQueue, ManualTimer
@@ -258,7 +262,7 @@ cdef class DelayQueueCore(ContainerCore):
             ['2 s', '5 s']
         """
         items = items_drain(self)
-        items_left(self)
+        lines_serve_after_removal(self)
         return items
 
     @cython.always_allow_keywords(True)
@@ -285,15 +289,15 @@ cdef class DelayQueueCore(ContainerCore):
             'send'
         """
         cdef bint at_once = bool(immediate)
-        container_ready(self)
+        container_enter(self)
         self.shut = True
         if at_once:
             items_drop(self)
             container_disarm(self)
-        items_left(self)
+        lines_serve_after_removal(self)
 
     def __enter__(self):
-        container_ready(self)
+        container_enter(self)
         return self
 
     def __exit__(self, *exc_info):
@@ -302,7 +306,7 @@ cdef class DelayQueueCore(ContainerCore):
     # --- size ----------------------------------------------------------------------------------------------------
 
     def __len__(self):
-        container_ready(self)
+        container_enter(self)
         return hw_peek64(&self.pending)
 
     def __bool__(self):
@@ -320,7 +324,7 @@ cdef class DelayQueueCore(ContainerCore):
             >>> queue.qsize()
             1
         """
-        container_ready(self)
+        container_enter(self)
         return hw_peek64(&self.pending)
 
     def empty(self):
@@ -333,7 +337,7 @@ cdef class DelayQueueCore(ContainerCore):
             >>> queue.empty()
             True
         """
-        container_ready(self)
+        container_enter(self)
         return hw_peek64(&self.pending) == 0
 
     def full(self):
@@ -346,17 +350,17 @@ cdef class DelayQueueCore(ContainerCore):
             >>> queue.full()
             False
         """
-        container_ready(self)
+        container_enter(self)
         return hw_peek64(&self.pending) >= self.max_entries
 
     @property
     def maxsize(self):
         """The maximum number of items; 0: unlimited."""
-        container_ready(self)
+        container_enter(self)
         return 0 if self.max_entries == INT64_MAX else self.max_entries
 
     def __repr__(self):
-        container_ready(self)
+        container_enter(self)
         count = hw_peek64(&self.pending)
         return f"<{type(self).__name__}, {count} item{'' if count == 1 else 's'}>"
 
@@ -365,20 +369,20 @@ cdef class DelayQueueCore(ContainerCore):
     @cython.critical_section
     def _put_or_wait(self, item, delay, waiter, bint is_back=False):
         """Return the key; None: waiter.release() is called when it is its turn and there is room. Then call this with is_back."""
-        container_ready(self)
+        container_enter(self)
         return items_put(self, item, delay, waiter, is_back)
 
     @cython.critical_section
     def _get_or_wait(self, waiter, bint is_back=False):
         """Return the first due item; the waiter: its release() is called when it is its turn. Then call this with is_back."""
-        container_ready(self)
+        container_enter(self)
         item = items_take(self, waiter, is_back)
         return waiter if item is NOT_THERE else item
 
     @cython.critical_section
     def _join_or_wait(self, waiter):
         """Return True if all items are done; False: waiter.release() is called when they are."""
-        container_ready(self)
+        container_enter(self)
         if self.pending == 0 and self.taken == 0:
             return True
         self.joiners.waiting.append(waiter)
@@ -387,7 +391,7 @@ cdef class DelayQueueCore(ContainerCore):
     @cython.critical_section
     def _give_up(self, waiter, int purpose):
         """Remove a waiter that stops waiting, and serve the next one. purpose: 0 for items, 1 for room, 2 for the end."""
-        container_ready(self)
+        container_enter(self)
         waiter_give_up(self, waiter, purpose)
 
     # --- hooks of ContainerCore ----------------------------------------------------------------------------------
@@ -496,7 +500,7 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
         cdef double give_up = 0
         cdef bint is_back = False
         timeout = check_timeout(timeout)
-        container_ready(self)
+        container_enter(self)
         found = NOT_THERE
         if not block or line_is_idle(self.putters if puts else self.getters):
             found = blocking_try(self, puts, item, delay, None, False)

@@ -11,17 +11,15 @@ cdef inline DelayKey entry_key(const Entry* entry):
 cdef inline object key_item(DelayKey self, bint take_out):
     """Return the item, and with take_out remove it from the key.
 
-    Without a GIL the mutex `orphans`, which also guards other short reads, guards the item. The key's critical section cannot:
-    entering it could suspend the queue's own.
+    Without a GIL, the mutex `orphans` guards the item, as it guards other short reads. The key's critical section cannot: if a
+    thread entered it, CPython could suspend the critical section of the queue.
     """
     cdef object item
-    if HW_FREE_THREADED:
-        hw_mutex_lock(&orphans)
+    orphans_lock_without_gil()
     item = self.item_
     if take_out:
         self.item_ = None
-    if HW_FREE_THREADED:
-        hw_mutex_unlock(&orphans)
+    orphans_unlock_without_gil()
     return item
 
 
@@ -29,13 +27,15 @@ cdef inline object key_item(DelayKey self, bint take_out):
 #
 # A waiter has a release(): a threading.Lock, or an object that wakes a coroutine.
 #
-# Waiters are served in the order in which they came. Threads form one line, and the coroutines of each event loop another, so a
-# loop that stands still holds up no other line. A line is called in waves: when nobody in it is called, as many of its first
-# waiters are called (released) as there are items. A newcomer joins the end of the line while another waiter in it waits or is called.
-# The items belong to all lines: a called waiter whose item another line has taken goes back to the front.
+# Waiters are served in order of arrival. All threads form one line. The coroutines of each event loop form a line of their own,
+# so a blocked loop delays no other line. "Called" means released: release() has ended the waiter's sleep. A line calls its
+# waiters in waves: each wave releases as many of its first waiters as there are items. A new waiter joins the end of its line
+# if another waiter of the line waits or is called. All lines share the items: if another line takes the item of a called waiter,
+# the waiter goes back to the front of its line.
 #
-# A waiter enters its line before it checks the queue again. A thread that has something for it calls it. So no wake-up is lost.
-# The next wave begins when the last called waiter has come back, with an item or because of its timeout or an exception.
+# A waiter joins its line before it checks the queue again, and a thread that adds an item or frees room then calls a waiter.
+# So no wake-up is lost. The next wave begins when the last called waiter has returned: with an item, or because of its timeout
+# or an exception.
 
 cdef enum:
     WAKE_TRIES = 3
@@ -48,7 +48,7 @@ cdef enum:
 
 
 @cython.final
-@cython.no_gc_clear         # the queue needs its lines to the end
+@cython.no_gc_clear         # the queue needs its lines until it is freed
 cdef class Line:
     def __cinit__(self):
         self.waiting = []
@@ -82,7 +82,7 @@ cdef Line line_of(Line first, object waiter):
             before.next = line.next
         else:
             before = line
-    line = Line.__new__(Line)           # may run the garbage collector, and with it foreign code: `before` may have left
+    line = Line.__new__(Line)           # may run the garbage collector, and with it foreign code: `before` may be unlinked
     line.loop = loop
     line.next = first.next
     first.next = line
@@ -94,7 +94,7 @@ cdef inline bint line_is_first(Line self, object waiter) noexcept:
 
 
 cdef bint line_leave(Line self, object waiter) noexcept:
-    """Record that a waiter has come back or stops waiting. Return True if it was called."""
+    """Record that a waiter has returned or stops waiting. Return True if it was called."""
     cdef Py_ssize_t i
     for i in range(len(self.waiting)):
         if self.waiting[i] is waiter:
@@ -108,9 +108,9 @@ cdef bint line_leave(Line self, object waiter) noexcept:
 cdef bint waiter_release(ContainerCore queue, object waiter) except -1:
     """Release a waiter. Return False if its event loop is closed.
 
-    An exception in release() is not raised here: the caller must not lose its item. A signal handler may raise inside release(),
-    and then the waiter may not have been woken, so the call is repeated. Releasing a coroutine's waiter twice does no harm, and
-    a Lock's release() cannot be interrupted.
+    No exception of release() leaves this function, because the caller must not lose its item. A signal handler may raise inside
+    release() before the waiter is woken, so the call is repeated. It is safe to release a coroutine's waiter twice, and the
+    release() of a Lock cannot be interrupted.
     """
     cdef object interruption = None
     cdef bint released = True
@@ -128,7 +128,7 @@ cdef bint waiter_release(ContainerCore queue, object waiter) except -1:
     return released
 
 
-cdef bint line_call(DelayQueueCore queue, Line self, Py_ssize_t count) except False:
+cdef bint line_release_waiters(DelayQueueCore queue, Line self, Py_ssize_t count) except False:
     """Call the first `count` waiters."""
     while count > 0 and self.waiting:
         waiter = self.waiting.pop(0)
@@ -141,7 +141,7 @@ cdef bint line_call(DelayQueueCore queue, Line self, Py_ssize_t count) except Fa
 
 
 cdef bint getters_serve(DelayQueueCore self) except False:
-    """Begin the next wave of each line for which an item is due. After a shutdown of an empty queue, call all."""
+    """Begin the next wave of each line for which an item is due. If an empty queue is shut down, call all waiters."""
     cdef Line line = self.getters
     cdef const Entry* entry
     cdef Py_ssize_t count
@@ -154,17 +154,17 @@ cdef bint getters_serve(DelayQueueCore self) except False:
             while entry is not &self.due and count < len(line.waiting):
                 count += 1
                 entry = entry.next
-        line_call(self, line, count)
+        line_release_waiters(self, line, count)
         line = line.next
     return True
 
 
 cdef bint putters_serve(DelayQueueCore self) except False:
-    """Begin the next wave of each line if there is room. After a shutdown, call all."""
+    """Begin the next wave of each line if there is room. After a shutdown, call all waiters."""
     cdef Line line = self.putters
     while line is not None:
         if self.shut or line.called == 0:
-            line_call(self, line, len(line.waiting) if self.shut else max(0, self.max_entries - self.pending))
+            line_release_waiters(self, line, len(line.waiting) if self.shut else max(0, self.max_entries - self.pending))
         line = line.next
     return True
 
@@ -178,12 +178,12 @@ cdef bint waiter_give_up(DelayQueueCore self, object waiter, int purpose) except
     return putters_serve(self) if purpose == FOR_ROOM else getters_serve(self)
 
 
-cdef bint items_left(DelayQueueCore self) except False:
+cdef bint lines_serve_after_removal(DelayQueueCore self) except False:
     """Serve the lines after items have left the queue, or after a shutdown."""
     putters_serve(self)
     getters_serve(self)
     if self.pending == 0 and self.taken == 0:
-        line_call(self, self.joiners, len(self.joiners.waiting))
+        line_release_waiters(self, self.joiners, len(self.joiners.waiting))
     return True
 
 
@@ -191,7 +191,7 @@ cdef bint items_left(DelayQueueCore self) except False:
 
 
 cdef bint items_advance(DelayQueueCore self, const Instant* now) except -1:
-    """Move all due items to `due`. Return True if the GIL was released in between, so that anything may have changed."""
+    """Move all due items to `due`. Return True if the GIL was released in between: then check the queue again."""
     cdef int64_t end_ns
     cdef int budget = SLICE
     cdef bint released = False
@@ -220,7 +220,7 @@ cdef bint items_arm(DelayQueueCore self, const Instant* now) except -1:
     if not container_next_ms(self, &next_ms):
         return True
     next_ms = max(next_ms, now.ms)
-    if container_is_armed(self, next_ms):
+    if container_needs_no_alarm(self, next_ms):
         return True
     container_arm(self, next_ms)
     return False
@@ -240,7 +240,7 @@ cdef object items_unlink(DelayQueueCore self, DelayKey key):
 
 
 cdef bint items_admit(DelayQueueCore self, DelayKey key, bint is_new) except -1:
-    """Return False if a new key finds no room, or an existing one has left the queue."""
+    """Return False if there is no room for a new key, or if an existing key has left the queue."""
     if not is_new:
         return key.queue == <uintptr_t><void*>self
     if self.shut:
@@ -249,25 +249,25 @@ cdef bint items_admit(DelayQueueCore self, DelayKey key, bint is_new) except -1:
 
 
 cdef bint items_reserve(DelayQueueCore self, Deadline* deadline, Bucket** bucket_out) except -1:
-    """Find the bucket for a deadline, NULL if it is due, and set the alarm. Return False if foreign code may have run."""
+    """Find the bucket for a deadline, or NULL if it has passed, and set the alarm. Return False if foreign code may have run."""
     cdef int64_t at_ms
     deadline_set_or_raise(deadline, self.timer.timer)
     container_reserve(self, &deadline.now, deadline.expiration_ms, bucket_out, &at_ms)
     if bucket_out[0] is NULL:
-        return not items_advance(self, &deadline.now)       # a due item goes behind all items that are due already
-    if lines_wait(self.getters) and not container_is_armed(self, at_ms):
+        return not items_advance(self, &deadline.now)       # a due item goes behind all items that became due earlier
+    if lines_wait(self.getters) and not container_needs_no_alarm(self, at_ms):
         container_arm(self, at_ms)
         return False
     return True
 
 
 cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, bint is_new) except -1:
-    """Add a new key, or move an existing one. Return False if a new one finds no room, or an existing one has left the queue."""
+    """Add a new key, or move an existing one. Return False if there is no room, or if the existing key has left the queue."""
     cdef Deadline deadline
     cdef Bucket* bucket = NULL
     deadline.delay = delay[0]
     while True:
-        container_ready(self)
+        container_enter(self)
         timer_check_open(self.timer.timer)
         timer_read_clock(self.timer.timer, &deadline.now)
         if not items_admit(self, key, is_new):
@@ -289,14 +289,14 @@ cdef bint items_place(DelayQueueCore self, DelayKey key, const Instant* delay, b
 
 
 cdef DelayKey items_try_put(DelayQueueCore self, DelayKey key, const Instant* delay, object waiter, bint is_back):
-    """items_put for a new key. Return None if the waiter waits."""
+    """Add a new key for items_put. Return None if the queue is full or the waiter has joined its line."""
     cdef Line line
     if waiter is None or is_back or line_is_idle(line_of(self.putters, waiter)):
         if items_place(self, key, delay, True):
             return key
     if waiter is None:
         return None
-    line = line_of(self.putters, waiter)    # the line may have been dropped meanwhile
+    line = line_of(self.putters, waiter)    # looked up again, because other code may have dropped the line
     line.waiting.insert(0 if is_back else len(line.waiting), waiter)
     try:
         if (self.shut or line_is_first(line, waiter)) and items_place(self, key, delay, True):
@@ -309,14 +309,15 @@ cdef DelayKey items_try_put(DelayQueueCore self, DelayKey key, const Instant* de
 
 
 cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object waiter, bint is_back):
-    """Add an item and return its key. None: the queue is full, or others are first in the line that the waiter has joined.
+    """Add an item and return its key. Return None if the queue is full, or if other waiters come first.
 
-    waiter: of a caller that waits for room. is_back: it was called, and goes to the front if it has to wait again.
+    waiter: represents a caller that may wait for room; after None it is in its line. is_back: the waiter was called. If it has
+    to wait again, it goes to the front of its line.
     """
     cdef Instant length
     cdef DelayKey key = DelayKey.__new__(DelayKey)
     seconds_argument(delay, "delay", &length)
-    container_ready(self)
+    container_enter(self)
     key.item_ = item
     key.timer = self.timer
     if waiter is None:
@@ -338,7 +339,7 @@ cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object w
 
 
 cdef bint may_wait(DelayQueueCore self) except -1:
-    """Return True if an alarm can wake a waiter. At the interpreter's exit, a daemon thread may wait for its end."""
+    """Return True if an alarm can wake a waiter. At the interpreter's exit, also allow daemon threads to wait until they end."""
     cdef Timer* timer = self.timer.timer
     if not hw_peek(&timer.closed):
         return True
@@ -348,11 +349,12 @@ cdef bint may_wait(DelayQueueCore self) except -1:
 cdef object items_take_due(DelayQueueCore self, Line line, object waiter):
     """Remove and return the first due item, or return NOT_THERE.
 
-    line: of a waiter that gets an item only if it is the first, and otherwise needs the alarm; None: there is no waiter.
+    line: the line of the waiter. The waiter gets an item only if it is the first. If no item is due, set the alarm. None: the
+    caller does not wait.
     """
     cdef Instant now
     while True:
-        container_ready(self)
+        container_enter(self)
         timer_read_clock(self.timer.timer, &now)
         if list_is_empty(&self.due):
             items_advance(self, &now)
@@ -361,7 +363,7 @@ cdef object items_take_due(DelayQueueCore self, Line line, object waiter):
                 return NOT_THERE
             item = items_unlink(self, entry_key(self.due.next))
             self.taken += 1
-            items_left(self)
+            lines_serve_after_removal(self)
             return item
         if self.shut and self.pending == 0:
             raise self.errors[QUEUE_SHUT_DOWN]("the queue is shut down")
@@ -374,13 +376,13 @@ cdef object items_take_due(DelayQueueCore self, Line line, object waiter):
 
 
 cdef object items_try_take(DelayQueueCore self, object waiter, bint is_back):
-    """items_take for a waiter."""
+    """Implement items_take for a waiter."""
     cdef Line line
     if is_back or line_is_idle(line_of(self.getters, waiter)):
         item = items_take_due(self, None, None)
         if item is not NOT_THERE:
             return item
-    line = line_of(self.getters, waiter)    # the line may have been dropped meanwhile
+    line = line_of(self.getters, waiter)    # looked up again, because other code may have dropped the line
     line.waiting.insert(0 if is_back else len(line.waiting), waiter)
     try:
         item = items_take_due(self, line, waiter)
@@ -393,9 +395,10 @@ cdef object items_try_take(DelayQueueCore self, object waiter, bint is_back):
 
 
 cdef object items_take(DelayQueueCore self, object waiter, bint is_back):
-    """Remove and return the first due item. NOT_THERE: nothing is due, or others are first in the line that the waiter has joined.
+    """Remove and return the first due item. Return NOT_THERE if no item is due, or if other waiters come first.
 
-    waiter: of a caller that waits. is_back: it was called, and goes to the front if it has to wait again.
+    waiter: represents a caller that may wait; after NOT_THERE it is in its line. is_back: the waiter was called. If it has to
+    wait again, it goes to the front of its line.
     """
     if waiter is None:
         return items_take_due(self, None, None)
@@ -409,15 +412,16 @@ cdef object items_take(DelayQueueCore self, object waiter, bint is_back):
 
 cdef struct Earliest:
     # The earliest item that items_earliest has found so far.
-    Entry* entry            # NULL: none; with a reference to its key
+    Entry* entry            # holds a reference to its key; NULL: no item was found
     int64_t tick_ms
     int16_t level
 
 
 cdef void earliest_take(Earliest* self, const Wheel* wheel, Entry* entry, int16_t level) noexcept:
-    """Take an entry if it comes before the earliest one."""
+    """Replace the earliest item with this entry if the entry comes before it."""
     cdef int64_t tick_ms = wheel_tick(wheel, entry.expiration_ms)
-    # Among items of one tick, those in a coarser level were added first, see wheel/wheel.pxi, and a walk goes from the end.
+    # Of the items of one tick, those in a coarser level were added first (wheel/wheel.pxi). Within a bucket, the walk goes from
+    # the last item to the first, so a later step finds an earlier item.
     if self.entry is NULL or tick_ms < self.tick_ms or (tick_ms == self.tick_ms and level >= self.level):
         earliest_drop(self)
         Py_INCREF(entry_key(entry))         # dropped by earliest_drop
@@ -431,7 +435,7 @@ cdef void earliest_drop(Earliest* self) noexcept:
 
 
 cdef bint items_search_bucket(DelayQueueCore self, const Bucket* bucket, Earliest* best, Turn* turn) except -1:
-    """Search a bucket for the earliest item. Return False if the bucket or the whole wheel was taken meanwhile."""
+    """Search a bucket for the earliest item. Return False if the bucket or the wheel was taken in between."""
     cdef Wheel* wheel = self.wheel
     cdef Bookmark bookmark
     cdef const Entry* entry
@@ -448,7 +452,7 @@ cdef bint items_search_bucket(DelayQueueCore self, const Bucket* bucket, Earlies
 
 
 cdef DelayKey items_earliest(DelayQueueCore self):
-    """Return the key of the earliest item that is not due; None: items have moved meanwhile, so search again."""
+    """Return the key of the earliest item that is not due, or None if items moved during the search: then search again."""
     cdef Earliest best
     cdef Bucket* bucket
     cdef Turn turn
@@ -476,7 +480,7 @@ cdef DelayKey items_peek(DelayQueueCore self):
     cdef DelayKey key
     cdef int64_t next_ms = 0
     while True:
-        container_ready(self)
+        container_enter(self)
         timer_read_clock(self.timer.timer, &now)
         items_advance(self, &now)
         if not list_is_empty(&self.due):
@@ -489,7 +493,7 @@ cdef DelayKey items_peek(DelayQueueCore self):
 
 
 cdef bint items_detach(DelayQueueCore self, Entry* items_out) except False:
-    """Move all items to a list, in order. They are still those of the queue, but no other thread takes them. With turns."""
+    """Move all items to a list, in order, in turns. They still belong to the queue, but no other thread can take them."""
     cdef Instant now
     cdef Wheel* empty
     cdef Wheel* wheel = self.wheel
@@ -504,7 +508,7 @@ cdef bint items_detach(DelayQueueCore self, Entry* items_out) except False:
     list_move_to_end(&self.due, items_out)
     wheel = self.wheel                  # the clock may have run foreign code
     self.wheel = empty
-    wheel.bookmarks = NULL              # of threads in peek(), which see that the wheel has changed
+    wheel.bookmarks = NULL              # they belong to threads in peek(), which detect the new wheel
     turn_begin(&turn)
     while status != STEP_DONE:
         budget = STEPS_PER_CLOCK_CHECK
@@ -513,17 +517,17 @@ cdef bint items_detach(DelayQueueCore self, Entry* items_out) except False:
             list_move_to_end(&wheel.due, items_out)
         if monotonic_ns() > turn.end_ns:
             turn_end(&turn)
-            wheel.removals += 1         # items may have been removed, so hints must not be written into older ones
+            wheel.removals += 1         # other threads may have removed items: write no hints into older ones
     wheel_destroy(wheel)
     PyMem_RawFree(wheel)
     return True
 
 
 cdef bint items_drop(DelayQueueCore self) except False:
-    """Remove all items, and release one after another."""
+    """Remove all items, and release them one by one."""
     cdef Entry items
     cdef Turn turn
-    container_ready(self)
+    container_enter(self)
     items_detach(self, &items)
     turn_begin(&turn)
     while not list_is_empty(&items):
@@ -538,7 +542,7 @@ cdef list items_drain(DelayQueueCore self):
     cdef list items
     cdef Py_ssize_t count, at = 0
     cdef Turn turn
-    container_ready(self)
+    container_enter(self)
     while True:
         count = self.pending
         items = PyList_New(count)       # may run the garbage collector, and with it foreign code
@@ -564,7 +568,7 @@ cdef bint items_on_alarm(DelayQueueCore self) except False:
     """Call as many getters as there are due items."""
     cdef Instant now
     cdef int64_t next_ms = 0
-    container_ready(self)
+    container_enter(self)
     if self.expiring == self.generation + 1:
         return True
     self.expiring = self.generation + 1

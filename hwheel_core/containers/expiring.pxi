@@ -92,7 +92,7 @@ cdef bint dict_find_for_put(ExpiringDictCore self, object key, Put* put) except 
     """Find the entry to change. One that has expired is removed first."""
     cdef DictEntry* dropped
     while True:
-        container_ready(self)
+        container_enter(self)
         timer_check_open(self.timer.timer)
         timer_read_clock(self.timer.timer, &put.now)
         if not table_find(&self.table, key, put.hash, &put.entry):
@@ -134,7 +134,7 @@ cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Pu
             deadline_set_or_raise(&deadline, self.timer.timer)
             put.expiration_ms = deadline.expiration_ms
         container_reserve(self, &put.now, put.expiration_ms, &put.bucket, &at_ms)
-        if container_is_armed(self, at_ms):
+        if container_needs_no_alarm(self, at_ms):
             return True
         container_arm(self, at_ms)          # may run foreign code, so check everything again
 
@@ -156,7 +156,7 @@ cdef object dict_renew(ExpiringDictCore self, object value, Put* put):
     Py_DECREF(old_value)            # the entry's reference; old_value dies at the end, when the dict is consistent
     Py_INCREF(value)
     entry.value = <PyObject*>value
-    entry.entry.place = <int32_t>self.generation
+    entry.entry.generation = <int32_t>self.generation
     return value
 
 
@@ -165,7 +165,7 @@ cdef bint dict_insert(ExpiringDictCore self, object key, object value, Put* put)
     cdef DictEntry* entry = <DictEntry*>PyMem_Malloc(sizeof(DictEntry))
     cdef DictEntry* dropped = NULL
     cdef int64_t at_ms
-    if entry is NULL or not table_make(&self.table):
+    if entry is NULL or not table_ensure_slots(&self.table):
         PyMem_Free(entry)
         raise MemoryError
     if self.table.count >= self.max_entries:
@@ -177,7 +177,7 @@ cdef bint dict_insert(ExpiringDictCore self, object key, object value, Put* put)
     entry.key = <PyObject*>key
     entry.value = <PyObject*>value
     entry.hash = put.hash
-    entry.entry.place = <int32_t>self.generation
+    entry.entry.generation = <int32_t>self.generation
     table_add(&self.table, entry)
     entry.entry.expiration_ms = put.expiration_ms
     entry.ttl_ms = put.ttl_ms
@@ -212,7 +212,7 @@ cdef object dict_get(ExpiringDictCore self, object key):
     """Return the value, or NOT_THERE."""
     cdef Instant now
     cdef DictEntry* entry = NULL
-    container_ready(self)
+    container_enter(self)
     if self.refreshes and not hw_peek(&self.timer.timer.closed):
         return dict_put(self, key, None, 0, PUT_TOUCH)
     if self.table.count == 0:
@@ -228,7 +228,7 @@ cdef object dict_pop(ExpiringDictCore self, object key):
     """Remove a key and return its value, or NOT_THERE."""
     cdef Instant now
     cdef DictEntry* entry = NULL
-    container_ready(self)
+    container_enter(self)
     timer_read_clock(self.timer.timer, &now)
     if not dict_find(self, key, &now, &entry):
         return NOT_THERE
@@ -295,8 +295,8 @@ cdef void dict_copies_free(DictCopy* copies, int64_t first, int64_t end) noexcep
 cdef tuple dict_columns(ExpiringDictCore self, bint with_times):
     """Return a list of keys and one of values, oldest first; with_times: also of expiration_ms, and of ttl_ms.
 
-    An entry that is present during the whole call is in the lists. One that is set or ends meanwhile may be. No key is in them
-    twice.
+    The lists contain each entry that is present during the whole call. An entry that is set or ends during the call may be
+    missing. No key appears twice.
     """
     cdef DictCopy* copies = NULL
     cdef int64_t count = 0, i = 0, generation
@@ -304,7 +304,7 @@ cdef tuple dict_columns(ExpiringDictCore self, bint with_times):
     cdef Turn turn
     try:
         with cython.critical_section(self):
-            container_ready(self)
+            container_enter(self)
             generation = self.generation
             self.table.walks += 1
             try:
@@ -312,8 +312,9 @@ cdef tuple dict_columns(ExpiringDictCore self, bint with_times):
             finally:
                 if self.generation == generation:       # a fork has cleared it
                     self.table.walks -= 1
-        with nogil:
-            qsort(copies, count, sizeof(DictCopy), dict_copies_compare)
+        if count:                       # C forbids NULL even for no elements
+            with nogil:
+                qsort(copies, count, sizeof(DictCopy), dict_copies_compare)
         turn_begin(&turn)
         while i < count:
             keys.append(<object>copies[i].key)
@@ -381,7 +382,7 @@ cdef bint dict_clear(ExpiringDictCore self) except False:
     cdef Instant now
     cdef Turn turn
     with cython.critical_section(self):
-        container_ready(self)
+        container_enter(self)
         timer_read_clock(self.timer.timer, &now)
         dict_detach(self, &remains, &now)
     turn_begin(&turn)
@@ -431,7 +432,7 @@ cdef tuple dict_new_pair(list pairs):
 
 
 cdef DictEntry* dict_take_expired(ExpiringDictCore self, int64_t now_ms, int* budget) except? NULL:
-    """Unlink and return the next expired entry; NULL if there is none, or if the budget is used up and 0."""
+    """Unlink and return the next expired entry. NULL: no entry has expired, or the budget has reached 0."""
     cdef DictEntry* entry = NULL
     if not list_is_empty(&self.unreported):
         entry = <DictEntry*>self.unreported.next
@@ -477,7 +478,7 @@ cdef bint dict_take_turn(ExpiringDictCore self, const Instant* now, list pairs) 
             budget = SLICE
             continue
         taken += 1
-        if self.on_expire_ is not None and entry.entry.place >= self.reported_from:
+        if self.on_expire_ is not None and entry.entry.generation >= self.reported_from:
             pair_fill(pairs, pair, entry)
             pair = None
             if taken >= SLICE:
@@ -494,15 +495,15 @@ cdef bint dict_expire(ExpiringDictCore self) except False:
     cdef list pairs
     cdef bint more = True
     with cython.critical_section(self):
-        container_ready(self)
+        container_enter(self)
         if self.expiring == self.generation + 1:
-            return True                     # the thread that is expiring entries takes these, too
+            return True                     # another thread is expiring entries, and will take these as well
         self.expiring = self.generation + 1
     try:
         while more:
             pairs = []
             with cython.critical_section(self):
-                container_ready(self)       # on_expire may have forked
+                container_enter(self)       # on_expire may have forked
                 self.expiring = self.generation + 1
                 timer_read_clock(self.timer.timer, &now)
                 more = dict_take_turn(self, &now, pairs)

@@ -11,16 +11,20 @@ cdef class ExpiringDictCore(ContainerCore):
 
     def __dealloc__(self):
         cdef DictEntry* entry
+        cdef Turn turn
         container_disarm(self)
         if self.timer is not None:
+            turn_begin(&turn)
             while self.table.count:
                 entry = self.table.order.newer
                 dict_take_out(self, entry)
                 entry_drop(entry)
+                turn_step(&turn)
             while not list_is_empty(&self.unreported):
                 entry = <DictEntry*>self.unreported.next
                 container_unlink(self, &entry.entry)
                 entry_drop(entry)
+                turn_step(&turn)
         PyMem_RawFree(self.table.slots)
         container_free(self)
 
@@ -61,13 +65,13 @@ cdef class ExpiringDictCore(ContainerCore):
     def __contains__(self, key):
         cdef Instant now
         cdef DictEntry* entry = NULL
-        container_ready(self)
+        container_enter(self)
         timer_read_clock(self.timer.timer, &now)
         return dict_find(self, key, &now, &entry)
 
     @cython.critical_section
     def __len__(self):
-        container_ready(self)
+        container_enter(self)
         return hw_peek64(&self.table.count)
 
     @cython.always_allow_keywords(True)
@@ -142,7 +146,7 @@ cdef class ExpiringDictCore(ContainerCore):
         """
         cdef Instant now
         cdef DictEntry* entry = NULL
-        container_ready(self)
+        container_enter(self)
         timer_read_clock(self.timer.timer, &now)
         if not dict_find(self, key, &now, &entry):
             return None
@@ -164,7 +168,7 @@ cdef class ExpiringDictCore(ContainerCore):
         """
         cdef Instant now
         cdef DictEntry* entry = NULL
-        container_ready(self)
+        container_enter(self)
         timer_read_clock(self.timer.timer, &now)
         return entry.ttl_ms / 1000.0 if dict_find(self, key, &now, &entry) else None
 
@@ -229,7 +233,7 @@ cdef class ExpiringDictCore(ContainerCore):
         """
         cdef Instant now
         cdef DictEntry* entry
-        container_ready(self)
+        container_enter(self)
         timer_read_clock(self.timer.timer, &now)
         entry = self.table.order.older
         while entry is not &self.table.order and entry_deadline_ms(self, entry) <= now.ms:
@@ -292,7 +296,7 @@ cdef class ExpiringDictCore(ContainerCore):
         """Return the key's value without a renewal, or the default."""
         cdef Instant now
         cdef DictEntry* entry = NULL
-        container_ready(self)
+        container_enter(self)
         timer_read_clock(self.timer.timer, &now)
         return <object>entry.value if dict_find(self, key, &now, &entry) else default
 
@@ -306,25 +310,25 @@ cdef class ExpiringDictCore(ContainerCore):
     @property
     def ttl(self):
         """The default time to live of an entry, in seconds."""
-        container_ready(self)
+        container_enter(self)
         return self.default_ttl_ms / 1000.0
 
     @property
     def maxsize(self):
         """The maximum number of entries; None: unlimited."""
-        container_ready(self)
+        container_enter(self)
         return None if self.max_entries == INT64_MAX else self.max_entries
 
     @property
     def refresh(self):
         """True if each lookup renews its key."""
-        container_ready(self)
+        container_enter(self)
         return bool(self.refreshes)
 
     @property
     def on_expire(self):
         """The callback that receives expired entries, or None."""
-        container_ready(self)
+        container_enter(self)
         return self.on_expire_
 
     # --- hooks of ContainerCore ----------------------------------------------------------------------------------
@@ -340,8 +344,8 @@ cdef class ExpiringDictCore(ContainerCore):
         dict_arm_again(self)
 
 
-# Cython's tp_clear would also clear the timer, which every method needs. This one clears only what can lead back to the dict;
-# a timer that leads back to it clears itself. If CPython ignored this slot,
+# Cython's tp_clear would also clear the timer, which every method needs. This slot clears only the fields that can refer
+# to the dict; a timer that refers to the dict clears itself. If CPython ignored this slot,
 # tests/containers/test_expiring_dict_memory.py::test_cycle_through_on_expire_is_collected would fail.
 
 cdef int dict_break_cycles(PyObject* self) noexcept:

@@ -1,16 +1,16 @@
 # Containers whose entries expire: ExpiringDict, DelayQueue, and the caches of hwheel.cachetools.
 #
-# A container owns a wheel that holds its entries, and one task in the timer that it was given: its alarm, set for the first
-# bucket of that wheel. So an entry costs no task, the container rarely takes the timer's lock, and closing the timer returns
-# one task instead of a million.
+# A container owns a wheel that holds its entries. It also has one task in its timer: the alarm, which is set for the first bucket
+# of that wheel. So an entry costs no task, the container rarely takes the timer's lock, and closing the timer returns one task
+# instead of a million.
 #
 # Locking. There is no lock. The GIL guards all fields; without a GIL, the container's critical section does. That section
 # is suspended wherever the GIL could be released. Methods and the alarm enter it; `on_expire` runs outside. Each change is a
 # short C section that calls no foreign code. Foreign code (the hash and comparison of keys, a callable clock, starting a
-# timer's threads, destructors) runs either before that section, which then checks the state again, or after it. Therefore
-# a fork, too, always finds a container in a consistent state.
+# timer's threads, destructors) runs either before that section, which then checks the state again, or after it. A fork
+# therefore always finds the containers in a consistent state.
 #
-# Garbage collection. The collector does not see what a wheel holds. A reference cycle through an entry is broken only when
+# Garbage collection. The collector does not see the entries of a wheel. A reference cycle through an entry is broken only when
 # the entry expires or is removed. Caches are an exception: see cache.pxi.
 
 cdef extern from *:
@@ -27,7 +27,7 @@ cdef extern from *:
     """
     cdef struct DictEntry:
         # An entry of an ExpiringDict or of a cache: 96 bytes.
-        Entry entry             # its `place` is the process generation that has set the value
+        Entry entry             # its `generation` is the process generation that has set the value
         uint64_t hash           # mixed: see table.pxi
         DictEntry* chain        # the next entry in its slot of the table
         PyObject* key           # both are references
@@ -39,9 +39,9 @@ cdef extern from *:
         uint64_t number         # grows along the order of use
 
 cdef struct CacheEntry:
-    # An entry of a cache that has a getsizeof or a timer of the user's.
+    # An entry of a cache with a getsizeof or a user-defined timer.
     DictEntry entry
-    PyObject* deadline          # a reference to what the user's timer is compared with; of a TLRUCache: its CacheDeadline
+    PyObject* deadline          # a reference to the deadline as a value of the user's timer; of a TLRUCache: to its CacheDeadline
     double size
 
 cdef struct DictTable:
@@ -53,7 +53,7 @@ cdef struct DictTable:
     uint64_t version        # changes with every chain
     uint64_t numbers        # the last DictEntry.number
     int64_t count
-    int64_t walks           # walks over all slots under way: meanwhile the table neither grows nor shrinks
+    int64_t walks           # number of running walks over all slots: while it is not 0, the table keeps its size
     DictEntry order
 
 cdef struct DictCopy:
@@ -62,6 +62,16 @@ cdef struct DictCopy:
     PyObject* value
     int64_t expiration_ms
     int64_t ttl_ms
+    uint64_t number
+
+cdef struct CacheCopy:
+    # An entry of a cache as a walk over the slots has found it.
+    PyObject* key           # the first three are references
+    PyObject* value
+    PyObject* deadline      # NULL if the timer is known to the core
+    double expires_s
+    double size
+    int64_t set_number      # of a TTLCache
     uint64_t number
 
 cdef class ContainerAlarm(TimerTask):
@@ -112,10 +122,13 @@ cdef class CacheCore(ContainerCore):
     cdef bint sized             # there is a getsizeof
     cdef int overrides          # the methods that a subclass overrides: CACHE_GETITEM and so on
     cdef Entry unending         # entries of a TLRUCache that are in no bucket
-    cdef list heap              # of CacheDeadlines, of a TLRUCache with a timer of the user's
+    cdef list heap              # of CacheDeadlines, for a TLRUCache with a user-defined timer; else None
+    cdef list old_heap          # deadlines that move to `heap` gradually
+    cdef object heap_lock
+    cdef int64_t clears         # number of calls that removed all entries at once
 
 cdef class CachedCall:
-    cdef object function        # what a miss calls
+    cdef object function        # the function that is called on a miss
     cdef object owner           # of a method: the instance; then the next four are functions of it
     cdef bint bound
     cdef object cache_
@@ -146,7 +159,7 @@ cdef class Line:
 cdef class DelayQueueCore(ContainerCore):
     cdef int64_t max_entries    # maxsize
     cdef bint shut
-    cdef Line getters           # the line of threads, and behind it those of event loops; for a due item
+    cdef Line getters           # lines that wait for a due item: first that of threads, then those of event loops
     cdef Line putters           # the same for room
     cdef Line joiners           # all callers of join()
     cdef int64_t taken          # items that get() has returned and task_done() has not confirmed

@@ -1,14 +1,14 @@
-# The hash table of an ExpiringDict: linear hashing (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", 1980).
+# The hash table of the containers: linear hashing (Litwin, "Linear Hashing: A New Tool for File and Table Addressing", 1980).
 #
-# The table has chains. For each added entry it gets one more slot: the slot at `split` is divided into itself and a new last
-# slot. So, unlike a Python dict, it never moves all entries at once, and it returns memory as it empties. Only the array of
-# slots is reallocated as a whole, when it doubles or halves; the C library remaps large blocks cheaply.
+# Each slot has a chain of entries. For each added entry the table gets a new last slot. The entries of the slot at `split`
+# are divided between that slot and the new one. So, unlike a Python dict, the table never moves all entries at once, and it
+# returns memory as it empties. Only the array of slots is reallocated as a whole, when it doubles or halves; the C library
+# remaps large blocks cheaply.
 #
-# A Python dict would not do: an expiring entry must leave the table without hashing or comparing its key, which is foreign
-# code.
+# Why not a Python dict: an expired entry must leave the table without hashing or comparing its key, which may run foreign code.
 
 cdef enum:
-    MIN_TABLE_SLOTS = 8         # slots
+    MIN_TABLE_SLOTS = 8
     SPARSE = 4              # slots per entry above which slots are merged
 
 
@@ -30,7 +30,7 @@ cdef inline uint64_t table_length(const DictTable* self) noexcept nogil:
     return self.mask + 1 + self.split
 
 
-cdef bint table_make(DictTable* self) noexcept nogil:
+cdef bint table_ensure_slots(DictTable* self) noexcept nogil:
     """Allocate the slots if needed. Return False without memory."""
     if self.slots is NULL:
         self.slots = <DictEntry**>PyMem_RawCalloc(MIN_TABLE_SLOTS, sizeof(DictEntry*))
@@ -50,7 +50,7 @@ cdef bint table_resize(DictTable* self, uint64_t capacity) noexcept nogil:
 
 
 cdef void table_grow(DictTable* self) noexcept nogil:
-    """Add a slot. Without memory for it, chains only become longer."""
+    """Add a slot. If there is no memory for it, the chains become longer."""
     cdef uint64_t last = table_length(self)
     cdef DictEntry** low
     cdef DictEntry** high_end
@@ -91,7 +91,7 @@ cdef void table_shrink(DictTable* self) noexcept nogil:
 
 
 cdef inline void table_add(DictTable* self, DictEntry* entry) noexcept nogil:
-    """Append a new entry to its chain and to the order. The slots exist (table_make)."""
+    """Append a new entry to its chain and to the order. The slots exist (table_ensure_slots)."""
     cdef DictEntry** slot
     cdef int grows = 2                      # after a walk, the table catches up
     hw_bump(&self.count, 1)
@@ -143,11 +143,11 @@ cdef inline DictEntry* table_chain(const DictTable* self, uint64_t hash) noexcep
 
 
 cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** found_out) except -1:
-    """Search a key; return True and its entry if it is present.
+    """Search for a key; return True and its entry if it is present.
 
     Comparing keys may run foreign code that changes the table. The result is valid until foreign code runs again. Entries
-    with equal hashes stay in one chain in the order of their addition, so the search continues behind a compared entry
-    that is still present: later additions are ahead of it.
+    with equal hashes stay in one chain, in the order in which they were added. So if the compared entry is still present
+    after a change, the search continues behind it, and also finds entries that were added in the meantime.
     """
     cdef DictEntry* entry
     cdef object other

@@ -1,5 +1,4 @@
-# How this core was built, for `hwheel --version` and bug reports; and counts of live objects, in a debug build
-# (HWHEEL_DEBUG=1).
+# A description of this build, for `hwheel --version` and bug reports. A debug build (HWHEEL_DEBUG=1) also counts live objects.
 
 
 DEBUG = bool(HW_DEBUG)
@@ -16,7 +15,7 @@ del build_text
 
 cdef enum:
     LIVE_TIMERS
-    LIVE_TASKS              # those that were ever added
+    LIVE_TASKS              # only tasks that were added to a timer
     LIVE_BATCHES
     LIVE_WATCHERS           # entries of the watch lists of purgatories
 

@@ -7,6 +7,8 @@
 # first, unless the first pass has copied the numbers. A number that changes during a call may cause an error or the result
 # for either value, and no other harm.
 
+cdef array.array INT64_ARRAY = array.array("q")     # for array.clone
+
 
 cdef class Int64Buffer:
     """An int64 buffer of a caller, which this object keeps alive."""
@@ -85,7 +87,7 @@ cdef Int64Buffer int64_contiguous(object source, str name):
     cdef int64_t i
     if self.stride == sizeof(int64_t) or self.count <= 1:
         return self
-    copied = array.clone(INT64, self.count, False)
+    copied = array.clone(INT64_ARRAY, self.count, False)
     for i in range(self.count):
         copied.data.as_longlongs[i] = hw_read(self.data + i * self.stride)
     return int64_buffer(copied, name)

@@ -2,8 +2,8 @@
 # object. A waiter waits on a threading.Lock of its own, as in threading.Condition: without the GIL, with a timeout, and
 # interruptible by signals. Python code uses the class RLock at the end.
 #
-# threading.RLock instead would cost each operation of a purgatory an object of 64 bytes and about 0.2 us (creation, acquire, and
-# release), and the child of a fork a list of all locks to repair.
+# Why not threading.RLock: it would cost each operation of a purgatory an object of 64 bytes and about 0.2 us to create, acquire,
+# and release it. The child of a fork would also need a list of all locks to repair.
 #
 # A waiter enters `waiting` before it tries the lock once more, and an owner releases the lock before it checks `waiting`. One
 # of them sees the other, so no wake-up is lost. A woken thread does not own the lock: it tries again. If it leaves instead,
@@ -12,8 +12,8 @@
 # Fork. Only the thread that forks exists in the child. A lock that another thread held would stay locked, or would belong to
 # a new thread with the same number, because the C library reuses these numbers. There is no list of all locks that the child
 # could repair. So each lock stores the generation of its process, which is the number of forks since the first process. The
-# first function that uses a lock of an earlier generation repairs it: it is free, unless the thread that forked holds it, and
-# it has no waiters.
+# first function that uses a lock of an earlier generation repairs it. The lock then has no waiters, and is free unless the
+# thread that forked holds it.
 
 cdef object make_lock = threading.Lock
 
@@ -112,7 +112,7 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
 
 
 cdef list relock_waiting(ReentrantLock* lock, bint make):
-    """Return the list of waiters. If there is none, create it or return None."""
+    """Return the list of waiters. If it does not exist, create it if `make` is true, otherwise return None."""
     cdef object fresh = [] if make else None
     cdef object waiting = None
     relock_renew_if_forked(lock)

@@ -47,4 +47,4 @@ cdef class Int64Buffer:
     cdef int64_t count
     cdef Py_ssize_t stride      # in bytes
     cdef object keeper          # a memoryview
-    cdef ArrowArray arrow       # or what was taken out of a capsule; its release is NULL: nothing was
+    cdef ArrowArray arrow       # or the array from a capsule; if its release is NULL, there was no capsule

@@ -1,4 +1,4 @@
-# A group of tasks that are cancelled together: who joins it and who leaves it.
+# A group of tasks that are cancelled together: when a task joins it and when a task leaves it.
 
 
 cdef Group* group_new() noexcept nogil:

@@ -1,10 +1,11 @@
 # Structs of a group: plain C.
 #
-# A group links its tasks in a list of its own, beside the wheel's lists, so a task that expires or is cancelled leaves it in
-# O(1). The timer's lock guards the list. A task of call_every stays in its group until it is cancelled, also while it runs.
+# A group links its tasks in its own list, in addition to the wheel's lists. So a task that expires or is cancelled leaves the
+# group in O(1). The timer's lock guards the list. A task of call_every stays in its group until it is cancelled, also while it
+# runs.
 #
-# The struct is freed with the last reference to it, from its Python object or from a task that it has created. So a group can
-# be dropped without a word to its tasks.
+# The Python object of a group and each task that the group has created hold a reference to the struct. The last one frees it.
+# So the Python object can be freed while the group still has tasks.
 
 cdef extern from *:
     """
@@ -20,7 +21,7 @@ cdef extern from *:
     };
     """
     cdef struct Member:
-        # A task's place in its group. It lies behind the other fields of a task that a group has created.
+        # A task's place in its group. In a task that a group has created, it follows the other fields.
         Member* prev
         Member* next            # NULL: the task has left the group
         Group* group            # a reference, as long as the task lives; NULL until the task is set up

@@ -14,7 +14,7 @@ cdef void member_end(Task* task, Member* self) noexcept:
     """Release the group of a task that is deallocated."""
     if self.group is NULL:
         return
-    if self.next is not NULL:           # a task of call_every that was handed out and never came back
+    if self.next is not NULL:           # a task of call_every that was dispatched, but never put back
         lock_with_gil(<Timer*>task.owner)
         group_leave_locked(task)
         lock_release(<Timer*>task.owner)
@@ -90,7 +90,7 @@ hw_set_dealloc(<PyObject*>GroupTask, group_task_dealloc)    # see timer_task.pxi
 cdef TimerGroup core_group(BaseTimer self):
     """Return a new group for BaseTimer.group."""
     cdef TimerGroup made
-    core_set_up(self)
+    core_check_set_up(self)
     made = TimerGroup.__new__(TimerGroup)
     made.timer = self
     made.group = group_new()
@@ -123,7 +123,7 @@ cdef TimerTask group_call_later(TimerGroup self, object delay, object callback, 
     group_ready(self)
     seconds_argument(delay, "delay", &deadline.delay)
     callback_argument(callback)
-    core_ready(self.timer)
+    core_ensure_started(self.timer)
     timer_read_clock(self.timer.timer, &deadline.now)
     return group_add_call(self, &deadline, callback, args, count)
 
@@ -134,7 +134,7 @@ cdef TimerTask group_call_at(TimerGroup self, object when, object callback, PyOb
     group_ready(self)
     seconds_argument(when, "when", &deadline.delay)
     callback_argument(callback)
-    core_ready(self.timer)
+    core_ensure_started(self.timer)
     deadline_count_from_now(&deadline, self.timer.timer, when)
     return group_add_call(self, &deadline, callback, args, count)
 
@@ -304,7 +304,7 @@ cdef class TimerGroup:
         """Cancel all timers of the group, and release their callbacks.
 
         A call that is running continues to its end. Many timers are cancelled in slices of 4,096, in the order in which they
-        were added, and other threads run in between. Timers that are added to the group meanwhile stay.
+        were added, and other threads run in between. Timers that are added to the group during the call stay.
 
         Returns:
             The number of timers that this call kept from running (again).
@@ -360,3 +360,28 @@ cdef class TimerGroup:
 
 
 hw_set_name(<PyObject*>TimerGroup, "hwheel.TimerGroup")     # see timer_task.pxi
+
+
+# --- fast calls: see timer/adding.pxi ----------------------------------------------------------------------------
+
+cdef PyMethodDef group_call_later_def
+cdef PyMethodDef group_call_at_def
+cdef object compiled_group_call_later = None
+cdef object compiled_group_call_at = None
+
+
+cdef object group_call_later_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    if count < 2 or keywords is not NULL:
+        return core_call_slowly(compiled_group_call_later, self, args, count, keywords)
+    return group_call_later(<TimerGroup>self, <object>args[0], <object>args[1], args + 2, count - 2)
+
+
+cdef object group_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    if count < 2 or keywords is not NULL:
+        return core_call_slowly(compiled_group_call_at, self, args, count, keywords)
+    return group_call_at(<TimerGroup>self, <object>args[0], <object>args[1], args + 2, count - 2)
+
+
+compiled_group_call_later = <object>hw_use_fastcall(<PyObject*>TimerGroup, "call_later", &group_call_later_def,
+                                               <void*>group_call_later_fast)
+compiled_group_call_at = <object>hw_use_fastcall(<PyObject*>TimerGroup, "call_at", &group_call_at_def, <void*>group_call_at_fast)

@@ -57,7 +57,7 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
             queue_first_until(&timer.wheel, now_tick)       # drops buckets that cancels have emptied
             wheel_advance_clock(&timer.wheel, now_tick)
             lock_release(timer)
-    timers_note_tick(self, tick, now)
+    timers_prepare_tick(self, tick, now)
     Py_INCREF(handle)                   # the wheel's reference; dropped when the handle leaves the wheel
     handle.task.owner = <uintptr_t>timer
     handle.task.entry.place = ENTRY_OF_TASK
@@ -142,7 +142,7 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
     cdef double added_before = handle.added
     cdef bint was_int = handle.when_is_int
     cdef Status status
-    timers_note_tick(self, tick, now)
+    timers_prepare_tick(self, tick, now)
     while True:
         status = timers_place(timer, handle, tick, now, when)
         if not timers_add_level(timer, status):

@@ -1,12 +1,13 @@
 # The clock of a loop, and the detection of a replaced clock.
 #
-# Most loops inherit time() from asyncio, which calls time.monotonic(), which reads CLOCK_MONOTONIC. If none of these is
-# replaced, the core reads the clock directly. The same holds for the loop's call_later and call_at and for
-# asyncio.Handle._run: only a replacement has to be called.
+# Most loops inherit time() from asyncio. It calls time.monotonic(), which reads CLOCK_MONOTONIC. If a program has replaced none
+# of these functions, the core reads the clock directly. In the same way, the core calls the loop's call_later and call_at and
+# asyncio.Handle._run only if a program has replaced them.
 #
-# Each clock reading and each add checks this, because tests (freezegun, time-machine, mocks) replace them at any moment. They
-# replace time() on the loop or its class, the loop's class, time.monotonic, or the name `time` in asyncio's module. The check
-# is cheap, because CPython numbers the versions of types and, up to 3.12, of dicts.
+# Each clock reading and each add checks this, because tests (freezegun, time-machine, mocks) may replace a function at any
+# moment. They replace time() on the loop or its class, the loop's class, time.monotonic, or the name `time` in asyncio's module.
+# The check is cheap, because CPython numbers the versions of types. It also numbers the versions of dicts, or reports their
+# changes: see hw_dict_watch.
 
 cdef extern from "Python.h":
     PyObject* _PyType_Lookup(PyTypeObject*, object)
@@ -31,12 +32,14 @@ cdef str NAME_RUN = "_run"
 
 
 def set_loop_clock(function, names):
-    """Set the function that type(loop).time is if loop.time() reads CLOCK_MONOTONIC, and that function's globals."""
+    """Set asyncio's own loop.time(), which reads CLOCK_MONOTONIC, and the globals of that function."""
     global genuine_time, asyncio_names, genuine_monotonic
     if getattr(time.monotonic, "__self__", None) is time_module:     # not replaced yet
         genuine_monotonic = time.monotonic
         genuine_time = function
         asyncio_names = names
+        hw_dict_watch(<PyObject*>time_names)
+        hw_dict_watch(<PyObject*>asyncio_names)
 
 
 def set_loop_call_class(cls):
@@ -74,18 +77,18 @@ cdef inline bint timers_use_own_call_at(LoopTimers self) noexcept:
     cdef bint is_other = (
         here is not NULL and not (PyCFunction_Check(here) and PyCFunction_GET_SELF(here) is <PyObject*>self)
     )
-    hw_dict_got(here)
+    hw_dict_release(here)
     if is_other:
         return False
     return _PyType_Lookup(Py_TYPE(<PyObject*>self.loop), NAME_CALL_AT) is <PyObject*>genuine_call_at
 
 
 cdef void timers_check_replaced(LoopTimers self) noexcept:
-    """Determine `genuine_clock` and `uses_own_calls`, and note the versions that they depend on."""
+    """Determine `genuine_clock` and `uses_own_calls`, and record the versions that they depend on."""
     cdef PyTypeObject* type = Py_TYPE(<PyObject*>self.loop)
     self.genuine_clock = (
         _PyType_Lookup(type, NAME_TIME) is <PyObject*>genuine_time
-        and hw_finds_as_usual(type)
+        and hw_uses_default_getattr(type)
         and PyDict_GetItem(self.attributes, NAME_TIME) is NULL
         and PyDict_GetItem(time_names, NAME_MONOTONIC) is <PyObject*>genuine_monotonic
         and PyDict_GetItem(asyncio_names, NAME_TIME) is <PyObject*>time_module
@@ -101,7 +104,7 @@ cdef void timers_check_replaced(LoopTimers self) noexcept:
 
 
 cdef inline bint timers_use_own_calls(LoopTimers self) noexcept:
-    """Return True if call_later and call_at are not overridden, or if an override is calling back."""
+    """Return True if call_later and call_at are not overridden, or if an override is calling the inherited method."""
     if self.loop is None or self.asking:
         return True
     if not timers_are_unchanged(self):
@@ -112,14 +115,15 @@ cdef inline bint timers_use_own_calls(LoopTimers self) noexcept:
 # --- reading the clock -----------------------------------------------------------------------------------------------
 #
 # Unlike a wheel's clock, a loop's clock may go back. A handle whose deadline is before the wheel's clock goes to
-# Timer.ready, which is kept sorted: correct, but slow for many handles. So after some of them the wheel is set back.
+# Timer.ready, which is kept sorted. This is correct, but slow for many handles. So after a number of them, the wheel's clock is
+# set back.
 
 cdef enum:
-    BEHIND_LIMIT = 64           # handles sorted in Timer.ready, beyond a sixteenth of the pending ones
+    BEHIND_LIMIT = 64           # plus a sixteenth of the pending handles: after so many handles the clock is set back
 
 
 cdef inline double timers_time(LoopTimers self) except? -1:
-    """Return loop.time(), without a Python call if that would only read the clock."""
+    """Return loop.time(). If that method only reads the clock, read it without a Python call."""
     if not timers_are_unchanged(self):
         timers_check_replaced(self)
     if self.genuine_clock:
@@ -145,8 +149,8 @@ cdef void timers_set_back(LoopTimers self, int64_t now_tick) noexcept:
     self.unsorted = True
 
 
-cdef inline void timers_note_tick(LoopTimers self, int64_t tick, double now) noexcept:
-    """Note the tick of a handle that is about to be placed."""
+cdef inline void timers_prepare_tick(LoopTimers self, int64_t tick, double now) noexcept:
+    """Record that a handle with this tick is about to be placed."""
     cdef int64_t clock_tick = self.timer.wheel.levels[0].current_time_ms
     if tick <= clock_tick:
         self.unsorted = True

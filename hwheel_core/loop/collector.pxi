@@ -1,7 +1,7 @@
 # A loop's timers and the garbage collector: which handles the collector sees.
 #
-# The wheel owns a reference to each pending handle, and the collector follows these references, because an event loop that
-# was never closed must be collectable together with its timers. (A pending TimerTask is untracked instead.) A running loop
+# The wheel owns a reference to each pending handle. The collector follows these references, because it must be able to free an
+# event loop that was never closed, together with its timers. (A pending TimerTask is untracked instead.) A running loop
 # cannot be garbage, and many pending handles would slow the collector down. Therefore handles added by a running loop are
 # hidden from it.
 #
@@ -11,8 +11,9 @@
 # objects, and a loop that they miss waits for a full one. The last collection at exit calls no callbacks, so it frees less.
 #
 # The collector runs with the GIL held, or while all other threads are stopped at a safe point, so a LoopTimers' lists are
-# consistent then (see structs.pxd). Without a GIL nothing is hidden: a collection may start in another thread, which must
-# not touch the handles of a running loop; and that collector has no generations, so pending handles cause no extra collections.
+# consistent then (see structs.pxd). Without a GIL nothing is hidden, for two reasons. A collection may start in another
+# thread, which must not touch the handles of a running loop. And that collector has no generations, so pending handles cause no
+# extra collections.
 
 cdef traverseproc visit_fields = NULL   # LoopTimers' tp_traverse as Cython generates it; set in timers.pxi
 

@@ -25,7 +25,7 @@ cdef inline int64_t tick_of(double time_s) noexcept nogil:
 
 
 cdef inline bint tick_is_clamped(int64_t tick) noexcept nogil:
-    """Return True if the tick stands for all times before or after the range of ticks."""
+    """Return True if the tick represents all times before or after the range of ticks."""
     return tick <= 0 or tick >= LAST_LOOP_TICK
 
 

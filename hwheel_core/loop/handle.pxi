@@ -156,7 +156,7 @@ cdef class LoopHandle:
             raise TypeError("delay must not be None")
         if self.timers is None or task_state(&self.task) != TASK_PENDING:
             return False
-        length = delay
+        length = delay if PyFloat_CheckExact(delay) else seconds_number(delay, "delay")
         if isnan(length):
             raise ValueError("delay is not a number (NaN)")
         timers_check_open(self.timers)

@@ -20,10 +20,10 @@ cdef bint timers_take_due(LoopTimers self, double now, double wakeup_s) except F
         self.unsorted = True
         while timer_step_locked(timer, now_tick):
             lock_release(timer)
-            with nogil:                 # let other threads have the GIL during a long cascade
+            with nogil:                 # let other threads take the GIL during a long cascade
                 pass
             lock_with_gil(timer)
-    wheel_advance_clock(wheel, now_tick)            # no bucket is due, so none is passed over
+    wheel_advance_clock(wheel, now_tick)            # no bucket is due, so the clock skips no bucket
     timers_sort_ready_locked(self)
     while True:
         entry = ready.next
@@ -68,10 +68,10 @@ cdef bint timers_wake_up(LoopTimers self, int64_t number) except False:
         wakeup_s = self.wakeup_s
         soon = self.wakeup_tick == SOON
         timers_forget_wakeup(self)
-        self.wakeup_context = None       # this pass runs in it
+        self.wakeup_context = None       # this pass runs in that context
     try:
         with cython.critical_section(self):
-            # Handles in `running` were due when they were moved there, whatever the clock shows now.
+            # Handles in `running` were due when they were moved there, even if the clock has gone back.
             begins = not list_is_empty(&self.running) or timers_begin_pass(self, wakeup_s, soon)
         if begins:
             if self.debug or handle_run_is_replaced():
@@ -90,7 +90,7 @@ cdef bint timers_wake_up(LoopTimers self, int64_t number) except False:
 
 
 cdef bint timers_recover(LoopTimers self) except False:
-    """Before the loop runs again after an exception, which may have lost calls that it was about to make."""
+    """Prepare the loop to run again after an exception, which may have lost calls that the loop was about to make."""
     self.interrupted = False
     timers_take_back_offered(self)
     if hw_peek64(&self.timer.pending):

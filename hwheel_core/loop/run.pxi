@@ -18,7 +18,7 @@ cdef bint timeout_expire(Timeout self) except False:
 
 cdef inline bint handle_call(LoopHandle handle, object run) except False:
     """Call the callback, inside `run` if that is not None."""
-    # Own references, because the callback may cancel its handle.
+    # These are own references, because the callback may cancel its handle.
     cdef object callback
     cdef tuple arguments
     with cython.critical_section(handle.timers):
@@ -48,8 +48,8 @@ cdef inline bint handle_drop_call(LoopHandle handle) noexcept:
 cdef bint handle_report_outside(LoopTimers self, LoopHandle handle, object error) except False:
     """Report an exception from inside the handle's context.
 
-    The context is left for the report: from CPython 3.12 on the loop enters it for its exception handler, and a context
-    cannot be entered twice.
+    The function leaves the context for the report. From CPython 3.12 on, the loop enters the context for its exception
+    handler, and a context cannot be entered twice.
     """
     cdef bint left = False
     if PyContext_CheckExact(handle.context):
@@ -120,14 +120,14 @@ cdef inline bint timers_keep_wakeup(LoopTimers self) except -1:
         timers_set_next_wakeup(self)
     elif self.wakeup_tick != SOON:
         timers_set_soon(self, self.pass_s)
-    return not list_is_empty(&self.running)         # the loop's own code ran in between
+    return not list_is_empty(&self.running)         # the loop's code ran in between, and may have emptied it
 
 
 cdef void timers_prefetch(LoopTimers self) noexcept:
     """Prefetch the objects that the pass will touch.
 
-    Handles that expire together were mostly not created together, so each handle, its arguments, and the future among
-    these is a cache miss. Prefetching them together waits once instead of once per object.
+    Handles that expire together were rarely created together. So each handle, its arguments, and a future among the
+    arguments cause cache misses. If all are prefetched together, the pass waits once instead of once per object.
     """
     cdef PyObject* handles[RUN_LIMIT]
     cdef Entry* entry = self.running.next
@@ -163,8 +163,9 @@ cdef bint timers_run(LoopTimers self) except False:
 
 # --- through the loop ------------------------------------------------------------------------------------------------
 #
-# If a program observes what a loop calls, each callback becomes a call of the loop itself: in asyncio's debug mode, which
-# times each call, and if asyncio.Handle._run is replaced. Reports about slow callbacks then name the right callback.
+# If a program observes the calls of its loop, each callback must be a call of the loop itself. This is the case in asyncio's
+# debug mode, which times each call, and if asyncio.Handle._run has been replaced. Reports about slow callbacks then name the
+# right callback.
 #
 # An interrupted loop may lose such a call or make it twice. So the handle stays in `LoopTimers.offered` until the loop calls
 # it. Each handle is called once. A handle that moves in the meantime is not called. A call that is overdue counts as lost and
@@ -191,7 +192,7 @@ cdef void timers_take_back_offered(LoopTimers self) noexcept:
 
 
 cdef class LoopCall:
-    """The callable that the loop is asked to call. It looks like the callback to monitoring tools."""
+    """The callable that the core passes to the loop. To monitoring tools it looks like the callback."""
 
     def __call__(self, *args):
         if self.handle.offered:

@@ -1,8 +1,8 @@
 # The running loop of this thread, and its current task.
 #
-# Up to Python 3.13, asyncio.get_running_loop() makes a system call, because after a fork the loop of the parent does not
-# run in the child. asyncio keeps a new object in the thread's dict for each run of a loop. The core keeps a reference to that
-# object: as long as it is in the dict, the same loop is running. In the child of a fork the reference is dropped.
+# Up to Python 3.13, asyncio.get_running_loop() makes a system call to detect a fork, because the parent's loop does not run in
+# the child. The core avoids this call. asyncio puts a new object into the thread's dict for each run of a loop. The core keeps a
+# reference to that object: as long as it is in the dict, the same loop is running. The child of a fork drops the reference.
 
 cdef extern from "Python.h":
     PyObject* PyThreadState_GetDict()
@@ -34,7 +34,7 @@ def set_loop_tasks(running_loop, current, task_class, cancelled_error):
 
 
 cdef inline PyObject* running_mark() noexcept:
-    """Return asyncio's object for the loop that runs in this thread, a borrowed reference; NULL if there is none."""
+    """Return asyncio's object for the loop that runs in this thread, a borrowed reference; NULL if no loop runs."""
     cdef PyObject* names = PyThreadState_GetDict() if PY_VERSION_HEX < 0x030E0000 else NULL
     return NULL if names is NULL else PyDict_GetItem(<object>names, NAME_RUNNING_MARK)
 
@@ -71,12 +71,12 @@ cdef inline object task_cancelling(object task):
     return task.cancelling()
 
 
-cdef inline bint timers_take_timeouts(LoopTimers self, object loop):
+cdef inline bint timers_accept_timeouts(LoopTimers self, object loop):
     """Return True if a timer of this loop may go into the wheel directly: no debug mode, no override of call_at()."""
     return self.loop is loop and not self.debug and not self.asking and timers_use_own_calls(self)
 
 
-cdef inline LoopTimers loop_wheel(object loop):
+cdef inline LoopTimers loop_timers(object loop):
     """Return the LoopTimers of the loop, or None if timers have to go through call_at()."""
     cdef PyObject* running = hw_running_get()
     if running is not NULL and (<LoopTimers>running).loop is loop:
@@ -85,4 +85,4 @@ cdef inline LoopTimers loop_wheel(object loop):
         found = getattr(loop, NAME_WHEEL_TIMERS, None)
         if not isinstance(found, LoopTimers):
             return None
-    return <LoopTimers>found if timers_take_timeouts(<LoopTimers>found, loop) else None
+    return <LoopTimers>found if timers_accept_timeouts(<LoopTimers>found, loop) else None

@@ -1,7 +1,7 @@
 # The timers of an event loop: one LoopTimers per loop, one LoopHandle per timer.
 #
-# Threads. One thread uses a loop. Every change of its Timer happens with the GIL held throughout (without a GIL: attached to
-# the interpreter), because the garbage collector must find the wheel in a consistent state at any time.
+# Threads. One thread uses a loop. During every change of the loop's Timer, it holds the GIL. (Without a GIL, it is attached to
+# the interpreter.) So the garbage collector always finds the wheel in a consistent state.
 #
 # Units. A loop's wheel counts in ticks of 1/4096 s, not in milliseconds: see entries.pxi.
 
@@ -46,9 +46,9 @@ cdef class LoopTimers:
     cdef LoopVersions versions  # of the objects that the last two fields depend on
     cdef readonly bint asking   # the loop's own call_at is running
     cdef object wakeup          # the loop's handle of the next wake-up, or None
-    cdef int64_t wakeup_number  # 0: none is set
+    cdef int64_t wakeup_number  # 0: no wake-up is set
     cdef int64_t last_number    # of all wake-ups requested so far
-    cdef int64_t wakeup_tick    # its tick, SOON, or NEVER if none is set
+    cdef int64_t wakeup_tick    # its tick, SOON, or NEVER if no wake-up is set
     cdef double wakeup_s        # the requested time; handles added before it may run at the wake-up
     cdef object wakeup_context  # of the next wake-up, so that it does not inherit a caller's context
     cdef double pass_s          # the loop's time at the start of the last pass

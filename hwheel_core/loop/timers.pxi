@@ -1,8 +1,8 @@
-# LoopTimers: the timers of one event loop, on a wheel above one timer of the loop itself.
+# LoopTimers: the timers of one event loop, on a wheel that uses only one timer of the loop itself.
 #
 # At most one wake-up is requested from the loop at a time: for the latest deadline within the earliest tick that is not empty.
-# At the wake-up all due handles run, in order of deadline, then of addition. So no handle runs early, the order is exact, and
-# the tick only determines how long a deadline may wait for others of its tick: up to 1/4 ms.
+# At the wake-up all due handles run, in order of deadline, then of addition. So no handle runs early, and the order is exact.
+# The tick only determines how long a deadline may wait for other deadlines in its tick: up to 1/4 ms.
 #
 # The path of a deadline: call_later() here, add.pxi, wakeup.pxi; then the loop; then pass.pxi and run.pxi.
 #
@@ -78,6 +78,7 @@ cdef class LoopTimers:
         self.base = base
         attributes = getattr(loop, "__dict__", None)
         self.attributes = attributes if isinstance(attributes, dict) else {}
+        hw_dict_watch(<PyObject*>self.attributes)
         self.is_loops = base is not loop
         debug_count(LIVE_TIMERS, 1)
 
@@ -143,6 +144,27 @@ cdef class LoopTimers:
     def __bool__(self):
         return True
 
+    def census(self):
+        """Group the pending calls by callback, as ``BaseTimer.census()`` does; timeouts by the coroutine of their task.
+
+        Any thread may call this while the loop runs. Calls that are due are not counted.
+
+        Returns:
+            A list of CallbackGroup, the largest one first. For a timeout, ``owner`` is its class.
+
+        Example:
+            >>> import asyncio
+            >>> from hwheel.asyncio import Timeouts
+            >>> async def main():
+            ...     with Timeouts() as timeouts:
+            ...         timeouts.call_later(30, print, "no data")
+            ...         return timeouts.census()[0].qualname
+            >>> asyncio.run(main())
+            'print'
+        """
+        rows = timers_census(self)
+        return census_of(rows, timers_time(self)) if rows else []
+
     def close(self):
         """Drop all pending handles and the loop. Further calls raise RuntimeError.
 
@@ -201,16 +223,16 @@ cdef class LoopTimers:
         timers_wake_up(self, number)
 
 
-# Cython's tp_traverse visits only the fields, but the wheel holds handles, too. If CPython ignored this slot,
+# Cython's tp_traverse visits only the fields, but the wheel also holds handles. If CPython ignored this slot,
 # tests/dropin/asyncio/test_garbage.py::test_unclosed_loop_is_collected_with_its_timers would fail.
 visit_fields = (<PyTypeObject*>LoopTimers).tp_traverse
 (<PyTypeObject*>LoopTimers).tp_traverse = timers_traverse
 
 # If CPython changed its type dicts or method descriptors, this would raise SystemError at import.
-common_loop_call_later = <object>hw_speed_up(
+common_loop_call_later = <object>hw_use_fastcall(
     <PyObject*>LoopTimers, "call_later", &timers_call_later_def, <void*>timers_call_later_fast
 )
-common_loop_call_at = <object>hw_speed_up(
+common_loop_call_at = <object>hw_use_fastcall(
     <PyObject*>LoopTimers, "call_at", &timers_call_at_def, <void*>timers_call_at_fast
 )
 

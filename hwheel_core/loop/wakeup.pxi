@@ -4,17 +4,17 @@
 # code. Therefore the old wake-up stays current until the loop has accepted the new one. Each wake-up has a number: a wake-up
 # that is not current does nothing.
 #
-# Each wake-up has its own context, because a context can be entered only once: a callback that runs the loop itself, as
-# nest-asyncio does, is still inside the context of the wake-up that called it.
+# Each wake-up has its own context, because a context that is entered cannot be entered again. A callback that runs the loop
+# itself, as nest-asyncio does, is still inside the context of the wake-up that called it.
 
 cdef enum:
     ENSURE_TRIES = 3
     SCAN_LIMIT = 64             # entries inspected for the latest deadline of a tick
     MAX_WAKEUP_S = 86400        # the farthest wake-up to request
 
-cdef int64_t NEVER = INT64_MAX          # LoopTimers.wakeup_tick if none is set
+cdef int64_t NEVER = INT64_MAX          # LoopTimers.wakeup_tick if no wake-up is set
 cdef int64_t SOON = INT64_MIN           # in the next pass, regardless of the clock
-cdef double OVERDUE_S = 1.0     # a wake-up that is so late is requested again
+cdef double OVERDUE_S = 1.0     # a wake-up that is later than this is requested again
 cdef double CANNOT_TELL_S = 1e-6        # differences below this may be clock resolution
 
 
@@ -100,7 +100,7 @@ cdef void timers_handle_failure(LoopTimers self, object handle) noexcept:
 # --- its time --------------------------------------------------------------------------------------------------------
 
 cdef inline bint timers_wakeup_is_after(LoopTimers self, int64_t tick, double when) noexcept:
-    """Return True if the current wake-up is later than this tick, the tick of `when`, or if none is set."""
+    """Return True if no wake-up is set, or if it is later than `when`. `tick` is the tick of `when`."""
     return tick < self.wakeup_tick or (tick == self.wakeup_tick and tick_is_clamped(tick) and when < self.wakeup_s)
 
 
@@ -123,10 +123,11 @@ cdef bint timers_set_wakeup_by(LoopTimers self, double when) except False:
 cdef bint timers_wait_longer(LoopTimers self, double when, double now) except False:
     """Request another wake-up after one that came early.
 
-    A loop may wake up early by its clock resolution (asyncio: a nanosecond; uvloop: half a millisecond). Asked for the exact
-    rest, some loops sleep for a millisecond and some not at all. So, for a rest below a microsecond: request another pass,
-    in which a running clock has advanced; then one tick, for a virtual clock that moves only when the loop sleeps. For a
-    longer rest: request exactly that; then a millisecond, the resolution of uvloop.
+    A loop may wake up early by its clock resolution (asyncio: a nanosecond; uvloop: half a millisecond). If asked for
+    the exact remaining time, some loops sleep for a millisecond and some not at all. If less than a microsecond remains, first
+    request another pass: a running clock has advanced by then. If that does not help, request one tick, for a virtual clock
+    that moves only when the loop sleeps. If more remains, first request exactly that time, then a millisecond, the resolution
+    of uvloop.
     """
     self.early_times = self.early_times + 1 if now == self.early_s else 0
     self.early_s = now

@@ -22,7 +22,7 @@ static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 
 typedef struct {
     int wake_fd; /* readable after hw_waker_wake, until hw_waker_clear */
-    int alarm;   /* readable from a time on CLOCK_BOOTTIME on, so that a wait ends when the machine resumes; -1: none */
+    int alarm;   /* readable after a time on CLOCK_BOOTTIME, so that a wait ends when the machine resumes; -1: not open */
 } hw_waker;
 
 static inline void hw_waker_init(hw_waker *self) { self->wake_fd = self->alarm = -1; }
@@ -38,7 +38,7 @@ static inline void hw_waker_close(hw_waker *self)
     hw_waker_init(self);
 }
 
-/* Return false if no descriptor is available. Descriptors that are open already stay open. */
+/* Return false if no descriptor is available. Open descriptors stay open. */
 static inline int hw_waker_open(hw_waker *self, int boottime)
 {
     if (self->wake_fd < 0)

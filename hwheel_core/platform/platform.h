@@ -24,7 +24,7 @@
  *   hw_pause                Sleeps for about the time that another thread needs to wake up.
  *   hw_advise_huge          Requests huge pages for a large block.
  *
- * HW_PLATFORM names a header that replaces both kinds: tools/schedules runs the core on threads and locks of its own.
+ * HW_PLATFORM names a header that replaces both kinds: tools/schedules runs the core on its own threads and locks.
  *
  * A compiler header (gnuc.h or msvc.h) defines HW_COMPILER, prefetching, arithmetic that reports overflow, atomic access,
  * HW_PER_THREAD for thread-local variables, and a read of memory that other threads write. */
@@ -36,20 +36,23 @@
 
 #ifdef HW_PLATFORM
 #include HW_PLATFORM
-#elif defined(_MSC_VER)
+#else
+
+#ifdef _MSC_VER
 #include "msvc.h"
 #else
 #include "gnuc.h"
 #endif
 
 /* HWHEEL_POSIX selects the header of macOS on Linux, for tests: `nox -s posix`. */
-#ifdef HW_PLATFORM
-#elif defined(_WIN32)
+#if defined(_WIN32)
 #include "win32.h"
 #elif defined(__linux__) && !defined(HWHEEL_POSIX)
 #include "linux.h"
 #else
 #include "posix.h"
+#endif
+
 #endif
 
 #endif

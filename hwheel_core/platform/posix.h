@@ -64,7 +64,7 @@ static inline int hw_waker_open(hw_waker *self, int boottime)
 
 static inline void hw_waker_wake(hw_waker *self)
 {
-    while (write(self->fds[1], "", 1) < 0 && errno == EINTR) /* a full pipe is readable, too */
+    while (write(self->fds[1], "", 1) < 0 && errno == EINTR) /* a full pipe is already readable */
         ;
 }
 

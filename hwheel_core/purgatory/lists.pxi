@@ -27,21 +27,17 @@ cdef bint lists_drop_empty(PurgatoryCore self, object key) except False:
 cdef inline PurgatoryCore operation_purgatory(OperationCore self):
     """Return the purgatory that the operation was last added to. Without a GIL another thread may be adding it now."""
     cdef PurgatoryCore purgatory
-    if HW_FREE_THREADED:
-        hw_mutex_lock(&orphans)
+    orphans_lock_without_gil()
     purgatory = self.purgatory
-    if HW_FREE_THREADED:
-        hw_mutex_unlock(&orphans)
+    orphans_unlock_without_gil()
     return purgatory
 
 
 cdef inline void operation_set_purgatory(OperationCore self, PurgatoryCore purgatory) noexcept:
     cdef PurgatoryCore before = operation_purgatory(self)       # released after the mutex
-    if HW_FREE_THREADED:
-        hw_mutex_lock(&orphans)
+    orphans_lock_without_gil()
     self.purgatory = purgatory
-    if HW_FREE_THREADED:
-        hw_mutex_unlock(&orphans)
+    orphans_unlock_without_gil()
 
 
 # --- entering --------------------------------------------------------------------------------------------------------
@@ -88,7 +84,7 @@ cdef bint purgatory_watch_key(PurgatoryCore self, Watcher* watcher, Py_ssize_t i
 cdef bint purgatory_enter_lists(PurgatoryCore self, OperationCore operation, Watcher* watcher, tuple keys) except False:
     """Start to watch an operation. The caller holds the operation's lock."""
     cdef Py_ssize_t i
-    if hw_peek(&operation.completed):           # by try_complete, which returned False nevertheless
+    if hw_peek(&operation.completed):           # try_complete completed it, but returned False
         return True
     purgatory_claim(self, operation, watcher)
     for i in range(len(keys)):
@@ -213,7 +209,7 @@ cdef inline bint operation_is_watched(OperationCore self) noexcept:
 
 
 cdef inline Watcher* operation_take_watcher(OperationCore self):
-    """Detach the watcher. The caller, who receives its reference, ends the watch. NULL if there is none."""
+    """Detach and return the watcher, or NULL. The caller receives its reference and must end the watch."""
     cdef Watcher* watcher = NULL
     cdef PurgatoryCore purgatory = operation_purgatory(self)
     if purgatory is not None:

@@ -179,8 +179,8 @@ cdef class OperationCore(TimerTask):
     def safe_try_complete_or_else(self, action):
         """Call ``try_complete()``; if it returns False, call ``action()`` and ``try_complete()`` again.
 
-        All calls run under one hold of the operation's lock. ``try_complete_else_watch()`` works like this, with an
-        action that starts to watch: the second check sees an event before the action, and the watch sees one after it.
+        The operation's lock is held during all these calls. ``try_complete_else_watch()`` works like this, with an action
+        that starts to watch. The second check sees an event before the action; the watch sees an event after it.
 
         Args:
             action: A callable without arguments.
@@ -254,8 +254,8 @@ if operation_purgatory_slot(<PyObject*>sample_operation)[0] != <PyObject*>sample
     raise SystemError("the fields of OperationCore are not in the order that operation.pxi expects")
 sample_operation = None
 
-# These two slots depend on CPython's internals. tests/purgatory/test_references.py fails if CPython changes them:
-# - tp_new: test_attributes_do_not_create_a_dict, if object.__new__() no longer reserves room for attributes.
-# - tp_dealloc: test_unwatched_operation_is_freed_with_its_last_reference (debug build), if the operation leaks its watcher.
+# These two slots depend on CPython's internals. If CPython changes them, tests/purgatory/test_references.py fails:
+# - tp_new: If object.__new__() no longer reserves room for attributes, test_attributes_do_not_create_a_dict fails.
+# - tp_dealloc: If the operation leaks its watcher, test_unwatched_operation_is_freed_with_its_last_reference fails (debug build).
 hw_set_new(<PyObject*>OperationCore, operation_new)
 hw_set_dealloc(<PyObject*>OperationCore, operation_dealloc)

@@ -7,8 +7,8 @@
 cdef bint purgatory_finish_checks(PurgatoryCore self, OperationCore operation, Watcher* watcher) except False:
     """Clean up after the two checks of an add, if they completed the operation or raised.
 
-    An operation that completed before it was watched has not been counted yet. One that completed afterwards leaves the
-    lists that it has entered.
+    An operation that completed before it was watched has not been counted yet. One that completed afterwards is
+    removed from the lists that it has entered.
     """
     cdef bint has_left, was_watched
     with cython.critical_section(self):
@@ -78,7 +78,7 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
     if hw_peek(&operation.completed):
         return False
     if operation_is_watched(operation) or task_state(&operation.task) == TASK_CANCELLED:
-        if hw_peek(&operation.completed):       # by another thread, in the meantime
+        if hw_peek(&operation.completed):       # another thread has completed it in the meantime
             return False
         raise ValueError("the operation is already in a purgatory, or was cancelled; create a new one")
     watcher = watcher_new(operation, len(watched_keys))
@@ -92,7 +92,7 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
 
 
 cdef CheckedNode* checked_new(PurgatoryCore self, object key, Py_ssize_t* count_out) except? NULL:
-    """Return the nodes on a key's list and their number. If there are none, return NULL and leave count_out unchanged."""
+    """Return the nodes on a key's list and their number. If the list is empty, return NULL and leave count_out unchanged."""
     cdef WatchList watch_list
     cdef WatchNode* node
     cdef CheckedNode* checked = NULL
@@ -221,7 +221,7 @@ cdef class PurgatoryCore:
             OverflowError: The timeout ends beyond 64 bits of milliseconds.
             Exception: An exception of the operation's methods. After any error the operation is not watched.
 
-        O(keys). Thread-safe; one thread adds an operation.
+        O(keys). Thread-safe, but only one thread may add the same operation.
 
         Example:
             >>> from hwheel.purgatory import DelayedOperation, DelayedOperationPurgatory
@@ -368,13 +368,13 @@ cdef class PurgatoryCore:
             lists, self.lists = self.lists, {}
         finally:
             relock_release(&self.mutex)
-        for watch_list in lists.values():           # purge() reaches a list from its nodes, so none may stay
+        for watch_list in lists.values():           # purge() reaches a list from its nodes, so no node may stay
             purgatory_drain_list(self, watch_list)
 
     def _withdraw(self, OperationCore operation not None, dict left=None):
         """Stop watching an operation that is not completed, and cancel its timeout.
 
-        `left`: a dict that records the operation in the same step. Return False if it was not watched any more.
+        `left`: a dict to which the operation is added in the same step. Return False if it is no longer watched.
         """
         cdef bint withdrawn = False
         cdef Watcher* watcher = NULL

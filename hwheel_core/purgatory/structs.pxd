@@ -10,13 +10,13 @@
 #   each other's keys cannot deadlock. No check is lost: the checker sets `missed` before it tries the lock a second time,
 #   and the owner reads `missed` after it has released the lock. One of the two sees the other.
 # - Completing (`force_complete`, the timeout) waits for a check in progress, because the caller may rely on `on_complete`
-#   having run. A completed operation is never waited for, so `on_complete` may complete other operations.
+#   having run. No thread waits for a completed operation, so `on_complete` may complete other operations.
 #   `try_complete` must not: it would wait while it holds a lock that another thread may wait for.
 #
-# The lock of a purgatory's lists (PurgatoryCore.mutex) guards the dict of watch lists. Finding or creating a key's list
-# and linking a node to it must be one step for a thread that wants to drop an empty list. The lock is held for one dict
-# operation; no other lock is taken under it. Keys are compared under it. It is reentrant, because a finalizer or a signal
-# handler may run inside a comparison and use the purgatory.
+# The lock of a purgatory's lists (PurgatoryCore.mutex) guards the dict of watch lists. A thread finds or creates
+# a key's list, and then links a node to it. In between, no other thread may drop the list because it is empty. The lock is
+# held for one dict operation; no other lock is taken under it. Keys are compared under it. It is reentrant, because a
+# finalizer or a signal handler may run inside a comparison and use the purgatory.
 #
 # Watchers, nodes, list lengths, and counters are guarded by the GIL; without a GIL, by the purgatory's critical section.
 # They change in short C sections that call no Python code, drop no last reference, and take no lock.

@@ -1,5 +1,8 @@
 # replay() and lateness_of() for Python.
 
+cdef array.array INT8_ARRAY = array.array("b")      # for array.clone
+
+
 cdef ReplayColumn replay_column(Int64Buffer buffer) noexcept:
     return ReplayColumn(buffer.data, buffer.stride)
 
@@ -31,9 +34,9 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
 
     Returns:
         ``(outcomes, at_ms, costs)``. outcomes is an array("b"): 0 for a timer that fired, 1 for one that was cancelled.
-        at_ms is an array("q") with the times. costs is ``(fired, wakeups, cascaded, peak, levels, lateness)``: wake-ups
-        of the reaper, moves to a finer level, the most pending timers, the levels, and a histogram of lateness. The
-        histogram is for ``lateness_of``, and can be added to those of other logs.
+        at_ms is an array("q") with the times of these outcomes. costs is ``(fired, wakeups, cascaded, peak, levels,
+        lateness)``: the timers that fired, wake-ups of the reaper, moves to a finer level, the most pending timers, the
+        levels, and a histogram of lateness. Pass the histogram to ``lateness_of``. Histograms of several logs can be added.
 
     Raises:
         TypeError: A column is not a buffer of int64.
@@ -60,7 +63,7 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
     if count > MAX_BATCH_LENGTH:
         raise OverflowError(f"a log must have at most {MAX_BATCH_LENGTH:,} rows, got {count:,}")
     wheel_check_arguments(tick, size, 0)
-    outcomes = array.clone(INT8, count, False)
+    outcomes = array.clone(INT8_ARRAY, count, False)
     at_ms = int64_array(count)
     first_ms = column_at(&log.starts_ms, 0) if count else 0
     if first_ms < 0:
@@ -85,7 +88,7 @@ def replay(starts_ms, timeouts_ms, ends_ms, end_order, tick_ms, wheel_size, no_e
 
 cdef object lateness_histogram(const Lateness* self):
     """Return an array("q"): the count of each step, and the maximum in us."""
-    cdef array.array histogram = array.clone(INT64, LATENESS_BUCKETS + 1, False)
+    cdef array.array histogram = array.clone(INT64_ARRAY, LATENESS_BUCKETS + 1, False)
     memcpy(histogram.data.as_longlongs, self.buckets, LATENESS_BUCKETS * sizeof(int64_t))
     histogram.data.as_longlongs[LATENESS_BUCKETS] = self.max_us
     return histogram

@@ -1,7 +1,7 @@
 # Replays a log of timers (start, timeout, end) on a wheel in virtual time: the outcome of each timer, and the costs.
 #
-# At each instant, timers fire in the order of the wheel; then timers are cancelled in the caller's order of their ends;
-# then timers start in the order of the log.
+# At each instant there are three steps. Timers fire, in the order of the wheel. Then timers are cancelled, in the caller's
+# order of their ends. Then timers start, in the order of the log.
 
 cdef enum:
     REPLAY_SLAB = 8192          # entries per allocation
@@ -53,9 +53,9 @@ cdef bint replay_grow(Replay* self) noexcept nogil:
 cdef inline void replay_end_one(Replay* self, Entry* entry, int8_t outcome, int64_t at_ms) noexcept nogil:
     """Record the outcome of a pending timer and free its entry."""
     wheel_remove(&self.wheel, entry)
-    self.outcomes[entry.place] = outcome
-    self.at_ms[entry.place] = at_ms
-    self.by_row[entry.place] = NULL
+    self.outcomes[entry.row] = outcome
+    self.at_ms[entry.row] = at_ms
+    self.by_row[entry.row] = NULL
     self.pending -= 1
     entry.next = self.free
     self.free = entry
@@ -150,7 +150,7 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
     entry = self.free
     self.free = entry.next
     entry.expiration_ms = fires_ms
-    entry.place = row
+    entry.row = row
     status = wheel_add(&self.wheel, entry, &bucket_ms)
     while status == ADD_NEEDS_LEVEL:
         if not wheel_make_level(&self.wheel):

@@ -24,7 +24,7 @@ cdef class Awaited:
 def future_settle(future, result, error, cancelled):
     """Set the result of a waiter's future, in the thread of its loop."""
     if future.done():
-        # The waiter was cancelled meanwhile, so the loop's exception handler gets the error.
+        # The waiter has been cancelled, so the loop's exception handler gets the error.
         if error is not None:
             context = {"message": "Exception in the callback of an awaited timer", "exception": error}
             future.get_loop().call_exception_handler(context)
@@ -51,7 +51,7 @@ cdef bint waiter_leave(list waiters, object waiter) except False:
 
 
 cdef bint awaited_notify(Awaited self, object result, object error, bint cancelled=False) except -1:
-    """Notify each waiter once. Return False if there was none to notify."""
+    """Notify each waiter once. Return False if the task had no waiter."""
     cdef bint notified = False
     if not self.waiters:
         return False
@@ -75,7 +75,7 @@ cdef object task_unwrapped(object callback):
 
 
 cdef bint task_notify(TimerTask self, object result, object error, bint cancelled=False) except -1:
-    """Notify the waiters of a task whose callback was not called, and restore the callback. Return False if there was none."""
+    """Notify the waiters of a task whose callback was not called, and restore the callback. Return False if it had none."""
     cdef object awaited
     with cython.critical_section(self):
         awaited = self.callback_

@@ -16,12 +16,10 @@
 
 cdef inline void gc_track(object tracked) noexcept:
     # Without a GIL two threads may do this at once, and it is an error to track an object twice.
-    if HW_FREE_THREADED:
-        hw_mutex_lock(&orphans)
+    orphans_lock_without_gil()
     if not PyObject_GC_IsTracked(<PyObject*>tracked):
         PyObject_GC_Track(<PyObject*>tracked)
-    if HW_FREE_THREADED:
-        hw_mutex_unlock(&orphans)
+    orphans_unlock_without_gil()
 
 
 # --- the callback and the garbage collector ----------------------------------------------------------------------
@@ -30,6 +28,7 @@ cdef inline void gc_track(object tracked) noexcept:
 cdef object MethodType = types.MethodType
 cdef object FunctionType = types.FunctionType
 cdef object BuiltinMethodType = types.BuiltinMethodType
+cdef object MethodWrapperType = types.MethodWrapperType
 cdef object CellType = types.CellType
 cdef object Partial = functools.partial
 
@@ -125,6 +124,18 @@ cdef void task_track(TimerTask self) noexcept:
             gc_track(self.arguments)
             if self.task.flags & TASK_KEYWORDS:
                 gc_track(task_keywords(self.arguments))
+
+
+cdef void tasks_release(list tasks) noexcept:
+    """Release untracked tasks. Tracking all of them first would cause a long collection."""
+    cdef Turn turn
+    cdef Py_ssize_t i
+    turn_begin(&turn)
+    for i in range(len(tasks)):
+        if isinstance(tasks[i], TimerTask):
+            task_track(<TimerTask>tasks[i])
+        tasks[i] = None                 # unlike a shorter list, this needs no memory
+        turn_step(&turn)
 
 
 # --- storing -----------------------------------------------------------------------------------------------------

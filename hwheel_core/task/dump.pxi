@@ -1,5 +1,5 @@
-# The part of dump() and load() that needs the core: reading tasks, closing the timer at a moment when all that is pending has
-# been read, and adding all loaded tasks at once. src/hwheel/timers/dump.py defines the format.
+# The part of dump() and load() that needs the core. dump() reads the tasks, and closes the timer at a moment when all pending
+# tasks have been read. load() adds all tasks at once. src/hwheel/timers/dump.py defines the format.
 
 
 cdef bint task_is_of_calls(TimerTask self) noexcept:
@@ -31,15 +31,22 @@ cdef object task_facts(TimerTask self):
 # --- dump() ------------------------------------------------------------------------------------------------------
 
 
-cdef list core_writable(BaseTimer self, bint anew):
-    """Return the pending and the resting tasks that are not marked as writable. anew: clear all marks first."""
+cdef list core_unmarked_tasks(BaseTimer self, bint anew):
+    """Return the pending and the resting tasks that are not marked as writable. With `anew`, first clear all marks."""
     cdef list found = []
+    cdef list tasks = timer_pending(self.timer)
     cdef TimerTask task
-    for task in timer_pending(self.timer) + timer_resting(self.timer):
+    cdef Turn turn
+    tasks.extend(timer_resting(self.timer))
+    turn_begin(&turn)
+    while tasks:                        # pop() also releases the list in slices
+        task = tasks.pop()
         if anew:
             task_mark(task, TASK_WRITABLE, False)
         if not task_flags(&task.task) & TASK_WRITABLE:
             found.append(task)
+        turn_step(&turn)
+    found.reverse()
     return found
 
 
@@ -68,7 +75,7 @@ cdef bint task_take_resting(Timer* timer, TimerTask task, int64_t deadline_ms) n
     if was_resting:
         hw_poke(&task.task.state, TASK_CANCELLED)
         hw_poke64(&task.task.deadline_ms, deadline_ms)
-        task_rest_no_more_locked(timer, &task.task)
+        task_end_rest_locked(timer, &task.task)
         if task_flags(&task.task) & TASK_MEMBER:
             group_leave_locked(&task.task)
     lock_release(timer)
@@ -91,6 +98,16 @@ cdef bint core_take_resting(BaseTimer self, list not_run) except False:
         finally:
             list_unreserve(not_run)
     return True
+
+
+cdef void tasks_track(list tasks) noexcept:
+    """Show tasks that have left the wheel to the garbage collector."""
+    cdef Turn turn
+    turn_begin(&turn)
+    for task in tasks:
+        if isinstance(task, TimerTask):
+            task_track(task)
+        turn_step(&turn)
 
 
 # --- load() ------------------------------------------------------------------------------------------------------
@@ -124,8 +141,8 @@ cdef bint periodic_set_record(PeriodicTask self, tuple periodic, object random, 
     return True
 
 
-cdef int64_t core_load_records(BaseTimer self, list records, list tasks, const Instant* now) except -1:
-    """Append a task for each record, set its times, and return the latest expiration."""
+cdef int64_t core_load_records(BaseTimer self, object records, list tasks, const Instant* now) except -1:
+    """Append a task for each record, set its times, and return the latest expiration. The tasks are untracked."""
     cdef int64_t last_ms = now.ms
     cdef TimerTask task
     cdef Deadline deadline
@@ -134,6 +151,7 @@ cdef int64_t core_load_records(BaseTimer self, list records, list tasks, const I
         task = task_of_record(record, now)
         task_own(task, self.timer)
         tasks.append(task)
+        task_untrack(task)              # at once: a million tracked tasks would cause long collections
         ns = record[4]
         deadline.delay = Instant(integer_argument(ns // NS_PER_MS, "a delay"), ns % NS_PER_MS)
         deadline_set_or_raise(&deadline, self.timer)
@@ -145,30 +163,31 @@ cdef int64_t core_load_records(BaseTimer self, list records, list tasks, const I
 
 
 cdef bint core_add_all(BaseTimer self, list tasks, Task** pointers, int64_t last_ms) except False:
-    """Add new tasks of this timer: all of them, or none and an exception. pointers: room for all."""
+    """Add new, untracked tasks of this timer: all of them, or none and an exception. pointers: room for all."""
     cdef Timer* timer = self.timer
     cdef Status status = NEEDS_LEVEL
     cdef TimerTask task
+    cdef Turn turn
     cdef int64_t count = len(tasks), i
+    turn_begin(&turn)
     for i in range(count):
         task = tasks[i]
         pointers[i] = &task.task
-        task_untrack(task)
         Py_INCREF(task)                 # the wheel's, as in task_link
+        turn_step(&turn)
     try:
         with nogil:
             status = tasks_add(timer, pointers, count, last_ms)
     finally:
         if status != OK:
             for task in tasks:
-                task_track(task)
                 Py_DECREF(task)
     if status != OK:
         status_raise(timer, status)
     return True
 
 
-cdef bint core_add_records(BaseTimer self, list records, list tasks) except False:
+cdef bint core_add_records(BaseTimer self, object records, list tasks) except False:
     """Add a task for each record at one moment, and append the tasks to an empty list: all of them, or none and an exception.
 
     A record is (callback, args, kwargs, random, delay_ns, terms, repeats), the last two as in task_facts, with times from now.
@@ -176,14 +195,18 @@ cdef bint core_add_records(BaseTimer self, list records, list tasks) except Fals
     cdef Task** pointers = NULL
     cdef Instant now
     cdef int64_t last_ms
-    core_ready(self)
+    core_ensure_started(self)
     timer_read_clock(self.timer, &now)
-    last_ms = core_load_records(self, records, tasks, &now)
-    pointers = <Task**>PyMem_RawMalloc((len(tasks) + 1) * sizeof(Task*))
-    if pointers is NULL:
-        raise MemoryError
     try:
+        last_ms = core_load_records(self, records, tasks, &now)
+        pointers = <Task**>PyMem_RawMalloc((len(tasks) + 1) * sizeof(Task*))
+        if pointers is NULL:
+            raise MemoryError
         core_add_all(self, tasks, pointers, last_ms)
+    except:
+        tasks_track(tasks)
+        raise
     finally:
-        PyMem_RawFree(pointers)
+        with nogil:
+            PyMem_RawFree(pointers)
     return True

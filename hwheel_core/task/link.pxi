@@ -5,7 +5,7 @@
 
 
 cdef bint timer_resolve(Timer* timer, TimerTask self, Status status) except -1:
-    """Resolve NEEDS_LEVEL or DISOWNED. Return True if the caller shall try again, False for any other status."""
+    """Resolve NEEDS_LEVEL or DISOWNED. Return True if the caller must try again, False for any other status."""
     cdef bint have_memory = True
     if status == NEEDS_LEVEL:
         with nogil:
@@ -70,7 +70,7 @@ cdef Status task_link_or_fail(Timer* timer, TimerTask self, int64_t expiration_m
                 status = task_enter_locked(timer, &self.task, expiration_ms, when_due)
                 lock_release(timer)
                 if HW_INBOXES and inboxes_wanted(timer):
-                    inboxes_make(timer)
+                    inboxes_ensure(timer)
         if status == OK:
             return OK
         if status != WAS_DUE and status != WAS_CANCELLED:

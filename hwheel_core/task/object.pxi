@@ -3,6 +3,17 @@
 # A task belongs to the first timer that it is added to, and holds a reference to the Timer struct as long as it lives.
 
 
+cdef inline void orphans_lock_without_gil() noexcept nogil:
+    """Take `orphans` for a short read that the GIL guards where there is one."""
+    if HW_FREE_THREADED:
+        hw_mutex_lock(&orphans)
+
+
+cdef inline void orphans_unlock_without_gil() noexcept nogil:
+    if HW_FREE_THREADED:
+        hw_mutex_unlock(&orphans)
+
+
 cdef Py_ssize_t entry_offset = 0        # of TimerTask.task in the object; set below
 cdef Py_ssize_t TASK_SIZE = 0           # of a TimerTask with the garbage collector's header
 
@@ -80,10 +91,10 @@ cdef void task_disown(TimerTask self, Timer* timer) noexcept:
 cdef inline void task_leave_timer(Task* task) noexcept:
     """Release the timer of a task that is deallocated."""
     if task.owner:
-        # Linked: a task of call_every that was handed out and never came back.
+        # Linked: a task of call_every that was dispatched, but never put back.
         if entry_is_linked(&task.entry):
             lock_with_gil(<Timer*>task.owner)
-            task_rest_no_more_locked(<Timer*>task.owner, task)
+            task_end_rest_locked(<Timer*>task.owner, task)
             lock_release(<Timer*>task.owner)
         timer_leave(<Timer*>task.owner)
         debug_count(LIVE_TASKS, -1)

@@ -45,20 +45,18 @@ cdef object system_draw():
         from random import SystemRandom
         made = SystemRandom().random
         # Of two threads both must take the same object, because dump() recognizes it by identity.
-        if HW_FREE_THREADED:
-            hw_mutex_lock(&orphans)
+        orphans_lock_without_gil()
         if system_random is None:
             system_random = made
-        if HW_FREE_THREADED:
-            hw_mutex_unlock(&orphans)
+        orphans_unlock_without_gil()
     return system_random
 
 
 cdef bint periodic_set_jitter(PeriodicTask self, object jitter, object random) except False:
     """Set the jitter: each run is postponed by a random part of it. The grid of intervals stays.
 
-    The default source is the system's: it has no state that the child of a fork would share with its parent, and it does not
-    disturb the program's own random numbers.
+    The default source is the system's. It has no state that a forked child would share with its parent, and it leaves the
+    program's own random numbers alone.
     """
     cdef Instant length
     cdef object draw = None
@@ -76,7 +74,7 @@ cdef bint periodic_set_jitter(PeriodicTask self, object jitter, object random) e
 cdef bint core_start_periodic(BaseTimer self, PeriodicTask task) except False:
     """Add a new task of call_every, whose settings are complete."""
     cdef Deadline deadline
-    core_ready(self)
+    core_ensure_started(self)
     timer_read_clock(self.timer, &deadline.now)
     deadline.delay = task.interval
     task.next_ns = instant_ns(&deadline.now) + task.interval_ns
@@ -155,8 +153,8 @@ cdef bint periodic_end(Timer* timer, PeriodicTask self) except -1:
 cdef object periodic_delay(Timer* timer, PeriodicTask self, Deadline* deadline):
     """Compute the delay until the next run. Return an error to raise once the task is back, or None.
 
-    No error ends the task: a failing clock is replaced by its last reading, missing memory by a plain interval, a failing
-    source of random numbers by the time on the grid. TimerClosed is raised.
+    No error ends the task. If the clock fails, its last reading is used; without memory, the plain interval; if the source of
+    random numbers fails, the time without jitter. Only TimerClosed is raised.
     """
     cdef object failed = None
     cdef object later_ns = 0
@@ -167,7 +165,7 @@ cdef object periodic_delay(Timer* timer, PeriodicTask self, Deadline* deadline):
     except BaseException as error:
         failed = error
         lock_with_gil(timer)
-        deadline.now = timer.manual_now
+        deadline.now = timer.latest_reading
         lock_release(timer)
     try:
         if self.draw is not None:

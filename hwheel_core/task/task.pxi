@@ -20,7 +20,7 @@ cdef inline void task_rest_locked(Timer* self, Task* task) noexcept nogil:
     self.resting_count += 1
 
 
-cdef inline void task_rest_no_more_locked(Timer* self, Task* task) noexcept nogil:
+cdef inline void task_end_rest_locked(Timer* self, Task* task) noexcept nogil:
     """Undo task_rest_locked, if need be, for a task that is not pending."""
     if entry_is_linked(&task.entry):
         entry_unlink(&task.entry)
@@ -65,7 +65,7 @@ cdef Status task_add_again_locked(Timer* self, Task* task, int64_t expiration_ms
     if task_flags(task) & TASK_HAD_CALLBACK and not task_flags(task) & (TASK_OWN_RUN | TASK_REPEATS):
         return SPENT
     resting = entry_is_linked(&task.entry)
-    task_rest_no_more_locked(self, task)        # frees the place under max_pending for the task itself
+    task_end_rest_locked(self, task)        # frees the place under max_pending for the task itself
     hw_poke(&task.state, TASK_NEW)
     status = task_add_locked(self, task, expiration_ms, when_due)
     if task.state == TASK_NEW:
@@ -128,7 +128,7 @@ cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
         return OK
     if task.state == TASK_NEW or (task.state == TASK_EXPIRED and task_flags(task) & TASK_REPEATS):
         hw_poke(&task.state, TASK_CANCELLED)
-        task_rest_no_more_locked(self, task)
+        task_end_rest_locked(self, task)
         if task_flags(task) & TASK_MEMBER:
             group_leave_locked(task)
         return WAS_CANCELLED
@@ -189,7 +189,7 @@ cdef inline void task_take_locked(Timer* self, Task* task, const Instant* now) n
 
 
 cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
-    """Unlink and return the next ready entry: a task, or the head of a batch, which batch_take continues. NULL: none is ready.
+    """Unlink and return the next ready entry, or NULL: a task, or the head of a batch, which batch_take continues.
 
     now: when it is handed out; NULL: close() takes it.
     """
@@ -206,7 +206,7 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
     return entry
 
 
-cdef inline void alarm_uncount_locked(Timer* self) noexcept nogil:
+cdef inline void alarm_finished_locked(Timer* self) noexcept nogil:
     """Count an alarm that has run."""
     if self.alarms_running > 0:                # 0 if the alarm was taken before a fork
         self.alarms_running -= 1
@@ -216,12 +216,12 @@ cdef bint task_put_back_locked(Timer* self, Task* task) noexcept nogil:
     """Undo timer_take_locked: the task is first in Timer.ready again. Return False if it was cancelled or added since."""
     if task.state != TASK_EXPIRED:
         return False
-    task_rest_no_more_locked(self, task)
+    task_end_rest_locked(self, task)
     hw_poke(&task.state, TASK_PENDING)
     hw_bump(&self.pending, 1)
     self.expired -= 1
     if task_flags(task) & TASK_ALARM:
-        alarm_uncount_locked(self)
+        alarm_finished_locked(self)
     list_push(&self.ready, &task.entry)
     if task_flags(task) & TASK_MEMBER:
         group_join_locked(task)

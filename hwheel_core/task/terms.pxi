@@ -1,5 +1,6 @@
-# Terms of a call, apart from its deadline: slack postpones the deadline to share a wake-up with other timers (timer/deadline.pxi), and
-# max_lateness skips a call that would start too late. A subclass holds them, so a plain task pays nothing for them.
+# Terms of a call, apart from its deadline. slack postpones the deadline to share a wake-up with other timers: see
+# timer/deadline.pxi. max_lateness skips a call that would start too late. A subclass holds both, so they cost a plain task
+# nothing.
 
 
 cdef bint term_argument(object value, str name, Instant* length_out) except False:

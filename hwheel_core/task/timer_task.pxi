@@ -1,7 +1,7 @@
 # TimerTask: a timer as Python sees it.
 
 
-cdef object NOT_CALLED = object()           # stands for the arguments of a call that was released
+cdef object NOT_CALLED = object()           # placeholder for the arguments of a released call
 
 
 cdef class TimerTask:
@@ -230,7 +230,7 @@ cdef class TimerTask:
 
     @property
     def callback(self):
-        """The callback. None if there is none or it was released."""
+        """The callback, or None if the task has no callback or has released it."""
         return task_unwrapped(task_callback(self))
 
     @property

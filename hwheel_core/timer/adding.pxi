@@ -33,7 +33,7 @@ cdef TimerTask core_call_later(BaseTimer self, object delay, object callback, Py
     cdef Deadline deadline
     seconds_argument(delay, "delay", &deadline.delay)
     callback_argument(callback)
-    core_ready(self)
+    core_ensure_started(self)
     timer_read_clock(self.timer, &deadline.now)
     return core_add_call(self, &deadline, callback, args, count)
 
@@ -42,7 +42,7 @@ cdef TimerTask core_call_at(BaseTimer self, object when, object callback, PyObje
     cdef Deadline deadline
     seconds_argument(when, "when", &deadline.delay)
     callback_argument(callback)
-    core_ready(self)
+    core_ensure_started(self)
     deadline_count_from_now(&deadline, self.timer, when)
     return core_add_call(self, &deadline, callback, args, count)
 
@@ -55,7 +55,7 @@ cdef TimerTask core_call_on_terms(BaseTimer self, TimerGroup group, object time,
     seconds_argument(time, "delay" if is_delay else "when", &deadline.delay)
     callback_argument(callback)
     terms_argument(slack, max_lateness, &terms)
-    core_ready(self)
+    core_ensure_started(self)
     if is_delay:
         timer_read_clock(self.timer, &deadline.now)
     else:
@@ -74,3 +74,44 @@ cdef TimerTask core_add_on_terms(BaseTimer self, TimerGroup group, Deadline* dea
     task_own(task, self.timer)
     core_schedule(self, task, deadline)
     return task
+
+
+# --- fast calls --------------------------------------------------------------------------------------------------
+#
+# The methods that Cython compiles collect positional arguments in a tuple. These take their place in the types' dicts, and pass
+# keywords and missing arguments on to the compiled ones. If a method did not exist, importing the core would fail here. If
+# CPython kept using the old method, calls would be correct but slower; only `make bench` would show it.
+
+cdef PyMethodDef core_call_later_def
+cdef PyMethodDef core_call_at_def
+cdef object compiled_call_later = None
+cdef object compiled_call_at = None
+
+
+cdef object core_call_slowly(object method, PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    """Call the method that Cython compiled, which handles keywords and missing arguments."""
+    cdef tuple names = () if keywords is NULL else <tuple>keywords
+    cdef list positional = []
+    cdef dict named = {}
+    cdef Py_ssize_t i
+    for i in range(count):
+        positional.append(<object>args[i])
+    for i in range(len(names)):
+        named[names[i]] = <object>args[count + i]
+    return method(<object>self, *positional, **named)
+
+
+cdef object core_call_later_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    if count < 2 or keywords is not NULL:
+        return core_call_slowly(compiled_call_later, self, args, count, keywords)
+    return core_call_later(<BaseTimer>self, <object>args[0], <object>args[1], args + 2, count - 2)
+
+
+cdef object core_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    if count < 2 or keywords is not NULL:
+        return core_call_slowly(compiled_call_at, self, args, count, keywords)
+    return core_call_at(<BaseTimer>self, <object>args[0], <object>args[1], args + 2, count - 2)
+
+
+compiled_call_later = <object>hw_use_fastcall(<PyObject*>BaseTimer, "call_later", &core_call_later_def, <void*>core_call_later_fast)
+compiled_call_at = <object>hw_use_fastcall(<PyObject*>BaseTimer, "call_at", &core_call_at_def, <void*>core_call_at_fast)

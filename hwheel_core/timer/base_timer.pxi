@@ -53,7 +53,7 @@ cdef class BaseTimer:
             raise ValueError("a task of call_every must not be added again: it adds itself after each run")
         if task_state(&task.task) == TASK_CANCELLED:
             return task
-        core_ready(self)
+        core_ensure_started(self)
         deadline.delay = Instant(hw_peek64(&task.task.delay_ms), 0)
         timer_read_clock(self.timer, &deadline.now)
         claimed = task_claim(task, self.timer)
@@ -213,7 +213,7 @@ cdef class BaseTimer:
             [1]
             [0]
         """
-        core_ready(self)
+        core_ensure_started(self)
         return timer_batch_add(self, delays_ms, callback)
 
     def group(self):
@@ -233,7 +233,7 @@ cdef class BaseTimer:
 
     def __len__(self):
         """Return the number of pending timers, including those of batches. O(1)."""
-        core_set_up(self)
+        core_check_set_up(self)
         return timer_count(self.timer)
 
     def __bool__(self):
@@ -243,8 +243,8 @@ cdef class BaseTimer:
     def pending(self):
         """Return the pending tasks in the order in which they will run, without batches. O(n log n). Thread-safe.
 
-        Other threads run in between. A task that stays pending during the call, and is not rescheduled, is in the list. A task
-        that is added, rescheduled, or ends meanwhile may be in it.
+        Other threads run in between. The list contains each task that stays pending during the call and is not rescheduled. A
+        task that is added, rescheduled, or ends during the call may be missing.
 
         Example:
             >>> from hwheel import ManualTimer
@@ -253,16 +253,17 @@ cdef class BaseTimer:
             >>> timer.pending() == [sooner, later]
             True
         """
-        core_set_up(self)
+        core_check_set_up(self)
         return timer_pending(self.timer)
 
     def census(self):
         """Group the pending tasks by callback: which code has set these timers?
 
-        Bound methods are grouped by function and type of their object, partials by their function, closures of one function
-        together, and tasks with their own run() by class. Timers of batches are not counted.
+        Bound methods are grouped by function and type of their object, partials and decorated functions by the wrapped
+        function. All closures of one function form a group. Other callables, and tasks with their own run(), are grouped by
+        class. Each pending timer of a batch counts as a task, with the age of the batch.
 
-        Other threads run in between. A task that is added, rescheduled, or ends meanwhile may be counted, or counted twice.
+        Other threads run in between. A task that is added, rescheduled, or ends during the call may be missing or counted twice.
         O(pending): about 0.1 s of processor time for a million tasks. Thread-safe.
 
         Returns:
@@ -277,7 +278,7 @@ cdef class BaseTimer:
             >>> group.qualname, group.pending, group.oldest, group.nearest
             ('print', 3, 10.0, 20.0)
         """
-        core_set_up(self)
+        core_check_set_up(self)
         rows = core_census(self)
         return census_of(rows, self.time())
 
@@ -292,7 +293,7 @@ cdef class BaseTimer:
             1.5
         """
         cdef Instant now
-        core_set_up(self)
+        core_check_set_up(self)
         timer_read_clock(self.timer, &now)
         return (<object>now.ms * NS_PER_MS + now.ns) / 1e9
 
@@ -308,7 +309,7 @@ cdef class BaseTimer:
             >>> timer.stats().added, timer.stats().expired, timer.stats().pending
             (1, 1, 0)
         """
-        core_set_up(self)
+        core_check_set_up(self)
         *counters, missed, p50, p99, worst = core_counters(self)
         return TimerStats(*counters, Lateness_(p50, p99, worst), missed)
 
@@ -321,7 +322,7 @@ cdef class BaseTimer:
         cdef int64_t next_ms = 0
         cdef bint found
         cdef Instant now
-        core_set_up(self)
+        core_check_set_up(self)
         if timer_count(self.timer) == 0:
             return None
         timer_read_clock(self.timer, &now)
@@ -342,13 +343,13 @@ cdef class BaseTimer:
     @property
     def tick_ms(self):
         """Length of a tick in milliseconds."""
-        core_set_up(self)
+        core_check_set_up(self)
         return self.timer.wheel.levels[0].tick_ms
 
     @property
     def wheel_size(self):
         """Number of buckets per level."""
-        core_set_up(self)
+        core_check_set_up(self)
         return self.timer.wheel.wheel_size
 
     def __repr__(self):
@@ -364,7 +365,7 @@ cdef class BaseTimer:
 
         Inside a callback, close() waits for no callback. Calls that wait in the queue of an executor still run there. A second
         close() returns an empty list. If a close() was interrupted, or a callback raised in it, the next one continues and
-        returns what the first one would have.
+        returns the tasks that the first one would have returned.
 
         Args:
             run_pending: First run everything that is pending on the executor, before its deadline.
@@ -391,7 +392,7 @@ cdef class BaseTimer:
         return core_close(self, bool(run_pending), timeout, None)
 
     def dump(self, *, timeout=None, now=None):
-        """Close the timer like close(), and return what had not run as bytes for load().
+        """Close the timer like close(), and return the tasks that have not run as bytes for load().
 
         Tasks that an executor has received still run there.
 
@@ -417,7 +418,7 @@ cdef class BaseTimer:
         """
         # The bytes reach the caller without passing through Python code, where an interruption could lose them.
         timeout = check_timeout(timeout)
-        core_set_up(self)
+        core_check_set_up(self)
         write = self._begin_dump(now)
         if not core_begin_close(self):
             raise TimerClosed("the timer is closed")
@@ -466,7 +467,7 @@ cdef class BaseTimer:
 
     def _set_up(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending):
         """Create the timer. clock: "monotonic", "boottime", "manual", or a callable that returns milliseconds."""
-        core_make(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending)
+        core_set_up(self, tick_ms, wheel_size, start_ms, clock, never_early, max_pending)
 
     def _open_waker(self, bint has_worker):
         """Prepare for threads. has_worker: an executor's thread calls _await_work()."""
@@ -476,39 +477,30 @@ cdef class BaseTimer:
         """Call start(), which starts a thread, unless the role is taken. Role 0 is the reaper, 1 the executor."""
         core_start_role(self, role, start)
 
-    def _take_role(self, int role):
-        """Give a role to the calling thread and return the generation of the process; None if the role is not available."""
-        cdef int64_t generation
-        core_set_up(self)
-        role_check(role)
-        with nogil:
-            generation = timer_take_role(self.timer, role)
-        return None if generation < 0 else generation
+    def _run_thread(self, int role, turn, on_forked):
+        """Take the role, and call turn(generation) until it returns False. No error ends this, not even one from outside.
 
-    def _leave_role(self, int role, int64_t generation):
-        """Release the role of a thread that ends."""
-        core_set_up(self)
-        role_check(role)
-        with nogil:
-            timer_leave_role(self.timer, role, generation)
+        generation: how often the process has been forked. on_forked: called at the end in a child that turn has forked.
+        """
+        core_run_thread(self, role, turn, on_forked)
 
     def _ensure_started(self):
         """Call _start_threads() if necessary, as before an add."""
-        core_ready(self)
+        core_ensure_started(self)
 
     def _set_started(self):
         """Record that the threads run, so that adds need not call _start_threads()."""
-        core_set_up(self)
+        core_check_set_up(self)
         hw_poke(&self.timer.started, True)
 
     def _generation(self):
         """Return how often the process has been forked since the timer was created."""
-        core_set_up(self)
+        core_check_set_up(self)
         return self.timer.generation
 
     def _after_fork(self):
         """Drop or keep the pending tasks in a forked child. Does nothing elsewhere, or if it was called before."""
-        core_set_up(self)
+        core_check_set_up(self)
         core_after_fork(self)
 
     # --- Services for faces: waiting and running -----------------------------------------------------------------
@@ -520,7 +512,7 @@ cdef class BaseTimer:
     def _await_work(self, int64_t generation):
         """Wait as the executor's thread. Return True to run the ready entries, False to end the thread."""
         cdef bint go_on
-        core_set_up(self)
+        core_check_set_up(self)
         with nogil:
             go_on = timer_await_work(self.timer, generation)
         return go_on
@@ -542,7 +534,7 @@ cdef class BaseTimer:
 
         in_caller: this is a thread of the user, where Ctrl-C must also stop a series of compiled callbacks.
         """
-        core_set_up(self)
+        core_check_set_up(self)
         core_run_ready(self, in_caller)
 
     def _dispatch(self, dict registry, again, submit, bint in_caller):
@@ -555,7 +547,7 @@ cdef class BaseTimer:
     def _restart(self, source):
         """Add a task of call_every again after its run. Ignore any other source."""
         cdef PeriodicTask task
-        core_set_up(self)
+        core_check_set_up(self)
         if isinstance(source, PeriodicTask):
             task = source
             if task.task.owner != <uintptr_t>self.timer:
@@ -577,21 +569,21 @@ cdef class BaseTimer:
         finishing: still accept alarms of containers, until the next _close().
         """
         cdef bint first
-        core_set_up(self)
+        core_check_set_up(self)
         with nogil:
             first = timer_close(self.timer, finishing)
         return first
 
     def _close_at_exit(self):
         """Refuse adds, but let containers accept entries without an alarm, as a dict does while the interpreter exits."""
-        core_set_up(self)
+        core_check_set_up(self)
         if not hw_peek(&self.timer.closed):
             hw_poke(&self.timer.exiting, True)
         self._close()
 
     def _is_finishing(self):
         """Return True between _close(True) and _close()."""
-        core_set_up(self)
+        core_check_set_up(self)
         return hw_peek(&self.timer.finishing) != 0
 
     def _outstanding(self):
@@ -600,7 +592,7 @@ cdef class BaseTimer:
         Both are read at one moment, because an alarm alternates between the two.
         """
         cdef int64_t pending, alarms_running
-        core_set_up(self)
+        core_check_set_up(self)
         lock_with_gil(self.timer)
         pending, alarms_running = self.timer.pending, self.timer.alarms_running
         lock_release(self.timer)
@@ -608,20 +600,20 @@ cdef class BaseTimer:
 
     def _make_all_ready(self):
         """Make everything that is pending ready now, in order."""
-        core_set_up(self)
+        core_check_set_up(self)
         hw_poke(&self.timer.hurried, True)
         with nogil:
             timer_advance(self.timer, INT64_MAX)
 
     def _stop(self, bint drain):
         """Tell the threads to end: now, or with `drain` once nothing is ready."""
-        core_set_up(self)
+        core_check_set_up(self)
         with nogil:
             timer_stop(self.timer, drain)
 
     def _is_stopping(self):
         """Return True after _stop(False)."""
-        core_set_up(self)
+        core_check_set_up(self)
         return hw_flag(&self.timer.stopping) != 0
 
     def _take_back(self, HandedOut handed not None):
@@ -636,8 +628,8 @@ cdef class BaseTimer:
 
     def _unmarked_tasks(self, bint restart):
         """Return the pending and running tasks that were not passed to _mark_writable(). restart: clear all marks first."""
-        core_set_up(self)
-        return core_writable(self, restart)
+        core_check_set_up(self)
+        return core_unmarked_tasks(self, restart)
 
     def _mark_writable(self, TimerTask task not None):
         """Record that dump() can write a task."""
@@ -646,7 +638,7 @@ cdef class BaseTimer:
     def _has_batches(self):
         """Return True if timers of a batch are pending."""
         cdef bint has_batches
-        core_set_up(self)
+        core_check_set_up(self)
         lock_with_gil(self.timer)
         has_batches = self.timer.batches is not NULL
         lock_release(self.timer)
@@ -654,15 +646,15 @@ cdef class BaseTimer:
 
     def _close_if_writable(self):
         """Close the timer if all pending tasks are marked at this moment. Return whether it did."""
-        core_set_up(self)
+        core_check_set_up(self)
         return core_close_if_writable(self)
 
-    def _add_records(self, list records not None, list tasks not None):
+    def _add_records(self, records, list tasks not None):
         """Add a task for each record of load(), all or none, and append them to the empty list `tasks`.
 
         A record is (callback, args, kwargs, random, ns from now, terms, repeats).
         """
-        core_set_up(self)
+        core_check_set_up(self)
         if tasks:
             raise ValueError("the list for the tasks must be empty")
         core_add_records(self, records, tasks)
@@ -671,16 +663,17 @@ cdef class BaseTimer:
         """Measure for the live view how full the buckets are.
 
         Returns:
-            A tuple of the counters of core_counters(); the number of ready timers, and whether there are more; a list of
-            (lateness in us, number of timers); and for each level (tick_ms, interval_ms, non-empty buckets, buckets per column,
-            [timers of each column]). Columns begin at the level's clock; there are at most `columns`.
+            A tuple: the counters of core_counters(); the number of ready timers, and whether there are more; a list of
+            (lateness in us, number of timers); a list with a tuple for each level. The tuple of a level is (tick_ms, interval_ms,
+            non-empty buckets, buckets per column, [timers of each column]). Columns begin at the level's clock; there are at
+            most `columns`.
 
         The counters are of one moment. The rest is counted later, in slices, with lock and GIL released in between.
         O(pending + levels * wheel_size).
         """
         if not 2 <= columns <= 4096 or columns % 2:
             raise ValueError(f"columns must be an even number from 2 to 4096, got {columns}")
-        core_set_up(self)
+        core_check_set_up(self)
         counters = core_counters(self)
         return (counters, *timer_occupancy(self.timer, counters[6], columns))
 

@@ -18,8 +18,12 @@ def set_timer_expire(expire):
     timer_expire = expire
 
 
+cdef enum:
+    MAX_WRAPPERS = 100          # a function may wrap itself
+
+
 cdef object census_callback(TimerTask task):
-    """Return what a task calls, without partials. For hwheel.Timer objects only, foreign code may run."""
+    """Return the callable of a task. For hwheel.Timer objects, foreign code may run."""
     cdef object callback = task_callback(task)
     if type(callback) is Awaited:
         callback = (<Awaited>callback).callback
@@ -28,88 +32,149 @@ cdef object census_callback(TimerTask task):
             callback = task.args[0].function
         except Exception:
             pass                        # the task has just run, or a subclass has no function
-    while type(callback) is Partial:
-        callback = callback.func
-    return callback
+    return type(task) if callback is None else callback
 
 
-cdef object census_target(TimerTask task, PyObject** owner_out):
-    """Return the function that a task calls, and the type of the object that a method is bound to, or None."""
-    cdef object callback = census_callback(task)
+cdef tuple census_unwrap(object callback):
+    """Return the function inside of partials, methods, and decorators, and the object of the method, or None."""
     cdef object owner = None
-    if callback is None:
-        callback = type(task)
-    elif type(callback) is MethodType or type(callback) is BuiltinMethodType:
-        owner = callback.__self__
-        if type(callback) is MethodType:
-            callback = callback.__func__
-        if isinstance(owner, types.ModuleType):
-            owner = None                # a function of a compiled module
-        elif owner is not None and not isinstance(owner, type):
-            owner = type(owner)
-    elif type(callback) is not FunctionType and not isinstance(callback, type):
-        callback = type(callback)
-    owner_out[0] = <PyObject*>owner     # borrowed: the callback keeps it alive
-    return callback
+    cdef object inner
+    for _ in range(MAX_WRAPPERS):
+        if type(callback) is Partial:
+            inner = callback.func
+        elif type(callback) is MethodType:
+            owner = callback.__self__
+            inner = callback.__func__
+        elif isinstance(callback, type):
+            break
+        else:
+            inner = getattr(callback, "__wrapped__", None)
+            if inner is None:
+                break
+        callback = inner
+    return callback, owner
 
 
-cdef inline object census_key(object target):
-    """Return the part of a target that all calls have in common: closures of one function share its code."""
-    return target.__code__ if type(target) is FunctionType else target
+cdef tuple census_target(object callback):
+    """Return the function that a callback calls, and the type of the object that a method is bound to, or None.
+
+    If the callback is an object of a foreign class, foreign code may run.
+    """
+    cdef object target, owner, call
+    try:
+        target, owner = census_unwrap(callback)
+    except Exception:
+        target, owner = callback, None
+    if type(target) is BuiltinMethodType or type(target) is MethodWrapperType:
+        if not isinstance(target.__self__, types.ModuleType):
+            owner = target.__self__
+    elif type(target) is not FunctionType and not isinstance(target, type) and not has_code(target):
+        owner = target
+        call = type(target).__call__
+        target = call if type(call) is FunctionType else type(target)
+    return target, owner if owner is None or isinstance(owner, type) else type(owner)
 
 
-cdef inline void census_count(CensusGroup self, TimerTask task) noexcept:
+cdef bint has_code(object callback):
+    """Return True for functions that a compiler has created, which have types of their own."""
+    try:
+        return type(callback.__code__) is types.CodeType
+    except Exception:
+        return False
+
+
+cdef tuple census_key(object target, object owner):
+    """Return what all calls of one function have in common."""
+    if type(target) is BuiltinMethodType or type(target) is MethodWrapperType:      # each access creates an object
+        return target.__name__, <uintptr_t><PyObject*>(target if owner is None else owner)
+    if not isinstance(target, type):
+        target = getattr(target, "__code__", target)        # closures of one function share it
+    return <uintptr_t><PyObject*>target, <uintptr_t><PyObject*>owner
+
+
+cdef class Census:
+    """The groups found so far."""
+
+    cdef dict groups
+    cdef CensusGroup last
+
+
+cdef CensusGroup census_group(Census self, object target, object owner):
+    """Return the group of a target and an owner."""
+    cdef CensusGroup group = self.last
+    cdef object found
+    cdef tuple key
+    if group is not None and group.target is target and group.owner is owner:
+        return group
+    key = census_key(target, owner)
+    found = self.groups.get(key)
+    if found is None:
+        found = group = CensusGroup.__new__(CensusGroup)
+        group.target = target           # keeps both addresses taken
+        group.owner = owner
+        group.added_ms = group.nearest_ms = INT64_MAX
+        group.farthest_ms = INT64_MIN
+        self.groups[key] = group
+    self.last = found
+    return found
+
+
+cdef void census_count(CensusGroup group, int64_t deadline_ms, int64_t added_ms, int64_t count) noexcept:
+    group.count += count
+    group.added_ms = min(group.added_ms, added_ms)
+    group.nearest_ms = min(group.nearest_ms, deadline_ms)
+    group.farthest_ms = max(group.farthest_ms, deadline_ms)
+
+
+cdef bint census_add(Census self, object callback, int64_t deadline_ms, int64_t added_ms, int64_t count) except False:
+    """Count timers."""
+    target, owner = census_target(callback)
+    census_count(census_group(self, target, owner), deadline_ms, added_ms, count)
+    return True
+
+
+cdef bint census_add_task(Census self, TimerTask task) except False:
     cdef int64_t deadline_ms = hw_peek64(&task.task.deadline_ms)
     cdef int64_t added_ms = deadline_ms - hw_peek64(&task.task.delay_ms)
     if isinstance(task, TermsTask):
         added_ms -= (<TermsTask>task).terms.put_off_ms
-    self.count += 1
-    self.added_ms = min(self.added_ms, added_ms)
-    self.nearest_ms = min(self.nearest_ms, deadline_ms)
-    self.farthest_ms = max(self.farthest_ms, deadline_ms)
+    return task_state(&task.task) != TASK_PENDING or census_add(self, census_callback(task), deadline_ms, added_ms, 1)
 
 
-cdef CensusGroup census_group(dict groups, object target, object owner):
-    """Return the group of a target and an owner."""
-    cdef object shared = census_key(target)
-    cdef tuple key = (<uintptr_t><PyObject*>shared, <uintptr_t><PyObject*>owner)
-    cdef object found = groups.get(key)
+cdef bint census_add_batch(Census self, TimerBatch batch, const Sighting* one) except False:
+    with cython.critical_section(batch):
+        callback = batch.callback_      # None once all have run
+    return callback is None or census_add(self, callback, one.expiration_ms, hw_peek64(&batch.batch.added_ms), one.number)
+
+
+cdef list census_rows(Census self):
+    """Return [(target, owner, count, the earliest added_ms, the first and the last deadline_ms)]."""
     cdef CensusGroup group
-    if found is not None:
-        return found
-    group = CensusGroup.__new__(CensusGroup)
-    group.target = target               # keeps both addresses taken
-    group.owner = owner
-    group.added_ms = group.nearest_ms = INT64_MAX
-    group.farthest_ms = INT64_MIN
-    groups[key] = group
-    return group
+    cdef list rows = []
+    for group in self.groups.values():
+        rows.append((group.target, group.owner, group.count, group.added_ms, group.nearest_ms, group.farthest_ms))
+    return rows
 
 
 cdef list core_census(BaseTimer self):
-    """Return [(target, owner, count, the earliest added_ms, the first and the last deadline_ms)]."""
+    cdef Census census = Census.__new__(Census)
     cdef Sightings found
-    cdef dict groups = {}
-    cdef CensusGroup group = None
-    cdef TimerTask task
-    cdef PyObject* owner = NULL
-    cdef object target
+    cdef object one
     cdef Turn turn
     cdef int64_t i
+    census.groups = {}
+    sightings_begin(&found)
+    found.has_batches = True
     try:
         sightings_take(&found, self.timer)
         turn_begin(&turn)
         for i in range(found.count):
-            task = <TimerTask>found.items[i].task
-            if task_state(&task.task) == TASK_PENDING:
-                target = census_target(task, &owner)
-                if group is None or group.target is not target or <PyObject*>group.owner is not owner:
-                    group = census_group(groups, target, <object>owner)
-                census_count(group, task)
+            one = <object>found.items[i].task
+            if isinstance(one, TimerBatch):
+                census_add_batch(census, one, &found.items[i])
+            else:
+                census_add_task(census, one)
             turn_step(&turn)
     finally:
         sightings_free(&found)
-    rows = []
-    for group in groups.values():
-        rows.append((group.target, group.owner, group.count, group.added_ms, group.nearest_ms, group.farthest_ms))
-    return rows
+    return census_rows(census)

@@ -1,9 +1,9 @@
 # Deadlines: from a delay, or a time, to the deadline of a task and to the time by which the wheel places it.
 #
-# Slack. A task with a slack is postponed, within it, to a tick at which other tasks run too, so that they share a wake-up. It
-# is the tick whose number is divisible by the highest power of two. Tasks meet there without knowing of each other: within a
-# slack of s ticks there is always a multiple of the highest power of two not above s + 1. So all tasks with a slack of s or
-# more meet on a grid of more than s / 2.
+# Slack. A task with a slack may be postponed by up to the slack, so that it shares a wake-up with other tasks. Of the ticks that
+# the slack allows, it runs at the one whose number is divisible by the highest power of two. Other tasks choose the same ticks:
+# a slack of s ticks always reaches a multiple of the highest power of two not above s + 1. So all tasks with a slack of s or
+# more run on a grid of more than s / 2 ticks.
 
 
 cdef inline int64_t deadline_delay_ms(const Deadline* self) noexcept nogil:
@@ -30,8 +30,8 @@ cdef inline bint deadline_delay_until(Deadline* self, int64_t ms, int32_t ns) no
 cdef inline bint deadline_set(Deadline* self, const Timer* timer) noexcept nogil:
     """Set deadline_ms and expiration_ms from `now` and `delay`. Return False if they exceed 64 bits.
 
-    A delay of zero or less expires at `now`, not rounded up: the task is due in the current tick, after the tasks that were
-    added for that tick before.
+    A delay of zero or less expires at `now`, which is not rounded up. So the task is due in the current tick, after the tasks
+    that were added earlier for that tick.
     """
     cdef Instant deadline
     if deadline_has_no_delay(self):

@@ -1,7 +1,7 @@
 # HandedOut: a task, or expired timers of a batch, that was taken out of a timer for an executor of the user.
 #
-# A HandedOut is submitted to the executor and represents the run until its end. It begins once: in the executor, which may
-# receive it twice because an interrupted submit() is repeated, or in close(), which takes back runs that have not begun. It
+# A HandedOut is submitted to the executor and represents the run until its end. It begins once: in the executor, or in close(),
+# which takes back runs that have not begun. The executor may receive it twice, because an interrupted submit() is repeated. It
 # finishes once: at the end of the run, or, for a run in another process, when the executor's future is done. Another process
 # receives only the call (HandedOut.__reduce__).
 #
@@ -120,8 +120,8 @@ cdef bint handed_take_next(HandedOut self) except -1:
         except:
             timer_batch_put_back(batch)
             raise
-        hw_give_away(<PyObject*>self.indices)
-        hw_give_away(<PyObject*>self.args)
+        hw_share_reference_count(<PyObject*>self.indices)
+        hw_share_reference_count(<PyObject*>self.args)
         timer_batch_take(batch, self.indices, &now)
         if len(self.indices):
             return True
@@ -133,11 +133,11 @@ cdef inline bint task_is_only_a_call(TimerTask self) noexcept:
 
 
 cdef object handed_bound(object method):
-    """Return the same bound method; without a GIL a new object, given away (hw_give_away)."""
+    """Return the same bound method; without a GIL a new object, given away (hw_share_reference_count)."""
     cdef object bound = method
     if HW_FREE_THREADED and isinstance(method, types.MethodType):
         bound = types.MethodType(method.__func__, method.__self__)
-        hw_give_away(<PyObject*>bound)
+        hw_share_reference_count(<PyObject*>bound)
     return bound
 
 
@@ -159,8 +159,8 @@ cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
         elif is_plain or repeats:
             self.args = task.args or ()
             self.kwargs = task.kwargs or {}
-            hw_give_away(<PyObject*>self.args)
-            hw_give_away(<PyObject*>self.kwargs)
+            hw_share_reference_count(<PyObject*>self.args)
+            hw_share_reference_count(<PyObject*>self.kwargs)
     except MemoryError:
         task_put_back(task)
         raise
@@ -239,7 +239,7 @@ cdef void handed_count_returned(HandedOut self) noexcept:
     timer.returned += count
     if task is not NULL and task_state(task) != TASK_PENDING:
         hw_poke(&task.state, TASK_CANCELLED)
-        task_rest_no_more_locked(timer, task)
+        task_end_rest_locked(timer, task)
         if task_flags(task) & TASK_MEMBER:
             group_leave_locked(task)
     lock_release(timer)
@@ -333,12 +333,12 @@ cdef class HandedOut:
             return False                    # not every future has this method
 
     def answer(self, result, error):
-        """Pass the result of a run in another process to coroutines that await the task. Return False if there are none."""
+        """Pass the result of a run in another process to coroutines that await the task. Return False if no coroutine does."""
         callback = self.callback
         return type(callback) is Awaited and awaited_notify(callback, result, error)
 
     def is_too_late(self):
-        """Return True if run() would report the task as missed. Checked before a run in another process, which cannot report it."""
+        """Return True if run() would report the task as missed: for a run in another process, which cannot report it."""
         return self.timer is not None and handed_is_too_late(self)
 
     def begin(self):
@@ -379,7 +379,7 @@ cdef bint core_dispatch(BaseTimer self, dict registry, object again, object subm
     again: a deque of those whose submit() was interrupted.
     """
     cdef HandedOut handed
-    core_set_up(self)
+    core_check_set_up(self)
     while True:
         handed = None
         if again:

@@ -8,7 +8,7 @@
 # Never late. A letter wakes no thread. So an inbox only accepts tasks that expire when the last sleeper wakes up, or later;
 # that sleeper then takes the lock and empties the inboxes. A thread that is about to sleep publishes the end of its sleep
 # (inboxes_open_locked), and empties the inboxes once more. An earlier task goes through the lock and wakes the sleeper.
-# tools/schedules runs adders, sleepers, forks, and close() under every schedule: no task is missed or left behind.
+# No task is missed or left behind: tools/schedules checks every schedule of adders, sleepers, forks, and close().
 #
 # In order. An add through the lock empties the inboxes first, so it comes after all letters. Letters of two inboxes are ordered
 # by the clock readings of their adds. An add that begins after another add has returned reads a later time, if a step of the
@@ -16,8 +16,8 @@
 # 100 ns). Timers on other clocks have no inboxes.
 #
 # Locks. A thread holds an inbox's lock for a few instructions. Only the holder of the timer's lock waits for it; an adder that
-# finds it taken tries the next inbox, and then the timer's lock. A thread that empties the inboxes first locks all that hold
-# something: a letter that was written before another one is moved before it, also across inboxes.
+# finds it taken tries the next inbox, and then the timer's lock. A thread that empties the inboxes first locks all
+# inboxes with letters. So letters are moved in the order in which they were written, also across inboxes.
 
 
 cdef bint inbox_add(Timer* timer, Task* task, int64_t expiration_ms, int64_t added_ns) noexcept nogil:
@@ -46,7 +46,7 @@ cdef bint inbox_add(Timer* timer, Task* task, int64_t expiration_ms, int64_t add
 cdef inline void inbox_append(Timer* timer, Inbox* box, Task* task, int64_t expiration_ms, int64_t added_ns) noexcept nogil:
     # Two threads may use one inbox. The one with the earlier reading may come second; it then counts as later.
     box.last_ns = max(box.last_ns, added_ns)
-    box.letters[box.length] = Letter(task, box.last_ns)
+    box.letters[box.length] = InboxEntry(task, box.last_ns)
     hw_poke64(&task.entry.expiration_ms, expiration_ms)
     task.entry.letter = box.length
     hw_poke32(&task.entry.place, ENTRY_OF_INBOX - box.number)
@@ -87,8 +87,8 @@ cdef bint inbox_cancel(Timer* timer, Task* task) noexcept nogil:
 cdef int inboxes_hold_locked(Timer* timer) noexcept nogil:
     """Lock all inboxes that hold something, and return their bits.
 
-    This includes an inbox that gets its first letter while this thread waits for another inbox: later letters of the others
-    would otherwise be moved before it.
+    This includes an inbox that gets its first letter while this thread waits for another inbox. Otherwise later letters of the
+    other inboxes would be moved before that letter.
     """
     cdef int held = 0, wanted = hw_peek(&timer.mail)
     while wanted != held:

@@ -15,9 +15,9 @@ cdef inline int64_t timer_count(Timer* timer):
 
 
 # A walk over all entries releases the lock and the GIL after each turn, and entries move in between. A bookmark keeps its place
-# in a list. The walk goes from coarser levels to finer ones and to `ready`, as entries do when they cascade and expire, and first
-# finishes a cascade under way. So it misses no entry that stays pending and is not rescheduled. It finds an entry twice that
-# moves ahead of it.
+# in a list. The walk first finishes a cascade in progress. Then it goes from coarser levels to finer ones and to `ready`, in the
+# direction in which entries move. So it misses no entry that stays pending and is not rescheduled. If an entry moves ahead of
+# the walk, the walk finds it twice.
 
 
 cdef bint sightings_reserve(Sightings* self, int64_t capacity) except False:
@@ -52,13 +52,18 @@ cdef void timer_settle(Timer* timer) noexcept nogil:
     lock_release(timer)
 
 
-cdef void sightings_lock(Timer* timer) noexcept:
-    """Take the lock while no cascade is under way."""
+cdef void sightings_lock(const Sightings* self, Timer* timer) noexcept:
+    """Take the lock while no cascade is under way. The wheel of a loop changes only with the GIL: see loop/structs.pxd."""
     lock_with_gil(timer)
     while wheel_is_advancing(&timer.wheel):
+        if self.is_of_loop:
+            timer_step_locked(timer, timer.wheel.taken_ms)
         lock_release(timer)
-        with nogil:
-            timer_settle(timer)
+        if self.is_of_loop:
+            yield_gil()
+        else:
+            with nogil:
+                timer_settle(timer)
         lock_with_gil(timer)
 
 
@@ -69,19 +74,32 @@ cdef bint sightings_pause(Sightings* self, Timer* timer, Turn* turn) except Fals
         turn_end(turn)
         sightings_reserve(self, max(hw_peek64(&timer.pending), self.count) + SURVEY_SLICE)
     finally:
-        sightings_lock(timer)
+        sightings_lock(self, timer)
     return True
 
 
 cdef inline void sightings_add(Sightings* self, const Entry* entry, const Bucket* bucket) noexcept:
     cdef Sighting* sighting = &self.items[self.count]
-    sighting.task = <PyObject*>(<const char*>entry - entry_offset)
+    sighting.task = <PyObject*>(<const char*>entry - self.entry_offset)
     Py_INCREF(<object>sighting.task)        # dropped by sightings_free, or passed on
     sighting.expiration_ms = entry.expiration_ms
     sighting.bucket_ms = bucket.entries.expiration_ms if bucket is not NULL else entry.expiration_ms
     sighting.level = bucket.level if bucket is not NULL else 0
     sighting.index = bucket.entries.bucket_index if bucket is not NULL else 0
     sighting.number = self.count
+    self.count += 1
+
+
+cdef inline void sightings_add_of_batch(Sightings* self, const Entry* entry, bint is_ready) noexcept:
+    """Add a timer of a batch; for the first ready one, all that are ready."""
+    cdef Sighting* sighting = &self.items[self.count]
+    cdef Batch* batch = entry_batch(entry)
+    if is_ready and batch.due_begin != entry.due_index:
+        return
+    sighting.task = <PyObject*>batch.object
+    Py_INCREF(<object>sighting.task)        # dropped by sightings_free
+    sighting.expiration_ms = entry.expiration_ms
+    sighting.number = batch_waiting(batch) if is_ready else 1
     self.count += 1
 
 
@@ -99,26 +117,33 @@ cdef bint sightings_add_list(Sightings* self, Timer* timer, const Entry* head, c
                 return True
             if entry.place == ENTRY_OF_TASK:
                 sightings_add(self, entry, bucket)
+            elif self.has_batches:
+                sightings_add_of_batch(self, entry, bucket is NULL)
     finally:
         bookmark_remove(&bookmark, &timer.wheel)
 
 
+cdef inline void sightings_begin(Sightings* self) noexcept:
+    memset(self, 0, sizeof(Sightings))
+    self.entry_offset = entry_offset
+
+
 cdef bint sightings_take(Sightings* self, Timer* timer) except False:
-    """Add all pending tasks. The caller calls sightings_free, also after an exception."""
+    """Add all pending tasks. The caller calls sightings_begin first, and sightings_free also after an exception."""
     cdef Bucket* bucket
     cdef Turn turn
     cdef int32_t i, k
-    memset(self, 0, sizeof(Sightings))
     sightings_reserve(self, hw_peek64(&timer.pending) + 1)
     turn_begin(&turn)
-    sightings_lock(timer)
+    sightings_lock(self, timer)
     try:
         for k in reversed(range(timer.wheel.level_count)):
             for i in range(timer.wheel.wheel_size):
                 bucket = &timer.wheel.levels[k].buckets[i]
                 if not list_is_empty(&bucket.entries):
                     sightings_add_list(self, timer, &bucket.entries, bucket, &turn)
-        sightings_add_list(self, timer, &timer.ready, NULL, &turn)
+        if not self.is_of_loop:         # a loop moves no bookmarks in its ready list, which is short
+            sightings_add_list(self, timer, &timer.ready, NULL, &turn)
     finally:
         lock_release(timer)
     return True
@@ -178,6 +203,7 @@ cdef list timer_pending(Timer* timer):
     cdef Turn turn
     cdef int64_t i
     cdef PyObject* task
+    sightings_begin(&found)
     try:
         sightings_take(&found, timer)
         sightings_sort(&found, timer.wheel.levels[0].tick_ms)
@@ -207,6 +233,7 @@ cdef object timer_snapshot(Timer* timer, int32_t first_level):
     level_count = timer.wheel.level_count
     memcpy(levels, timer.wheel.levels, level_count * sizeof(Level))
     lock_release(timer)
+    sightings_begin(&found)
     try:
         sightings_take(&found, timer)
         for i in reversed(range(found.count)):

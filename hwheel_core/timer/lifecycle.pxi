@@ -1,5 +1,5 @@
-# The life cycle of a timer with threads: starting them, their waits, the child of a fork, and close(). The threads themselves
-# are Python code, in src/hwheel/timers.
+# The life cycle of a timer with threads: how they start, what a turn of a thread does, the child of a fork, and close(). The
+# Python part of a turn is in src/hwheel/timers.
 
 
 cdef bint role_check(int role) except False:
@@ -16,7 +16,7 @@ cdef bint core_open_waker(BaseTimer self, bint has_worker) except False:
     """Open the waker, before the threads start."""
     cdef Timer* timer = self.timer
     cdef bint closed, opened = False
-    core_set_up(self)
+    core_check_set_up(self)
     with nogil:
         lock_wait(timer)
         closed = timer.closed and not timer.finishing     # a drain() continues in the child of a fork
@@ -42,7 +42,7 @@ cdef bint core_start_role(BaseTimer self, int role, object start) except False:
     cdef bint ask_again = True
     cdef bint begin = False
     cdef int tries = 0
-    core_set_up(self)
+    core_check_set_up(self)
     role_check(role)
     while ask_again:
         with nogil:
@@ -59,11 +59,53 @@ cdef bint core_start_role(BaseTimer self, int role, object start) except False:
     return True
 
 
+cdef enum:
+    ERROR_PAUSE_MS = 100        # after an error of the timer itself, so that a broken clock does not make a thread spin
+
+
+# Compiled code, where no exception from outside can strike: CPython raises one only while a thread runs Python code.
+cdef bint core_take_turn(BaseTimer self, object turn, int64_t generation) noexcept:
+    """Call turn(generation). Return False if the thread must end. No error ends it."""
+    try:
+        return turn(generation)
+    except BaseException as error:      # of the timer's clock, or PyThreadState_SetAsyncExc
+        if hw_flag(&self.timer.stopping):
+            return False
+        try:
+            self._report_error(self, error)
+        except BaseException:
+            pass        # out of memory: the expired tasks are tried again, and their error is reported then
+    try:
+        time.sleep(ERROR_PAUSE_MS / 1000)
+    except BaseException:
+        pass            # after a fork in a callback this is the main thread, which handles signals
+    return True
+
+
+cdef bint core_run_thread(BaseTimer self, int role, object turn, object on_forked) except False:
+    """Take the role, and take turn after turn until the timer stops. on_forked: called instead if a callback has forked."""
+    cdef int64_t generation
+    core_check_set_up(self)
+    role_check(role)
+    with nogil:
+        generation = timer_take_role(self.timer, role)
+    if generation < 0:
+        return True
+    while core_take_turn(self, turn, generation):
+        pass
+    if self.timer.generation != generation:
+        on_forked()
+        return True
+    with nogil:
+        timer_leave_role(self.timer, role, generation)
+    return True
+
+
 cdef bint core_reap(BaseTimer self, int64_t generation) except -1:
     """Wait as the reaper. Return True to dispatch the ready entries, False to end the thread."""
     cdef Reading reading
     cdef ReapStatus status
-    core_set_up(self)
+    core_check_set_up(self)
     while not hw_flag(&self.timer.stopping) and self.timer.generation == generation:
         if self.timer.clock == CLOCK_KIND_CALLABLE:
             timer_read_callable(self.timer, &reading)
@@ -90,7 +132,7 @@ cdef bint core_advance_clock(BaseTimer self, int64_t timeout_ns) except -1:
     cdef int64_t left_ns = timeout_ns
     cdef void* interruption = hw_interruption()
     cdef ReapStatus status
-    core_set_up(self)
+    core_check_set_up(self)
     clock_read(CLOCK_KIND_MONOTONIC, &start)
     while True:
         if self.timer.clock == CLOCK_KIND_CALLABLE:
@@ -124,6 +166,8 @@ cdef bint core_after_fork(BaseTimer self) except False:
     if hw_word_load(&self.closer) != PyThread_get_thread_ident():
         hw_word_store(&self.closer, 0)                 # a thread of the parent was closing
     timer_finish_batches(timer)
+    if self.not_run is not None:
+        tasks_track(self.not_run)       # a thread of the parent was dumping them
     resting = timer_resting(timer)
     if self._keeps_at_fork():
         # The threads that ran them are gone, except for the one that forked.
@@ -163,14 +207,18 @@ cdef object core_close(BaseTimer self, bint run_pending, object timeout, object 
         core_after_fork(self)
         self._close()
         self._end_threads(run_pending, timeout)
-        timer_return_all(self.timer, core_not_run(self))
+        timer_return_all(self.timer, core_not_run(self), write is None)
         if hw_peek(&self.timer.dumping):
             core_take_resting(self, self.not_run)
         self._before_return(self.not_run)
         result = self.not_run if write is None else write(self.not_run)
         timer_drop_clock(self.timer)
         hw_poke(&self.is_over, True)
+        if write is not None:
+            tasks_release(self.not_run)
         self.not_run = None
         return result
     finally:
+        if write is not None and self.not_run is not None:
+            tasks_track(self.not_run)
         hw_word_store(&self.closer, 0)

@@ -12,7 +12,7 @@ cdef bint timer_read_clock(Timer* timer, Instant* now_out) except False:
     else:
         lock_with_gil(timer)
         if timer.clock == CLOCK_KIND_MANUAL:
-            now_out[0] = timer.manual_now
+            now_out[0] = timer.latest_reading
         else:
             now_out[0] = Instant(timer.wheel.levels[0].current_time_ms, 0)
         lock_release(timer)
@@ -34,9 +34,9 @@ cdef bint timer_read_callable(Timer* timer, Reading* reading_out) except False:
         raise TimerClosed("the timer is closed")
     clock_argument(clock(), &reading_out.shown)
     lock_with_gil(timer)
-    if instant_before(&timer.manual_now, &reading_out.shown):
-        timer.manual_now = reading_out.shown
-    reading_out.now = timer.manual_now
+    if instant_before(&timer.latest_reading, &reading_out.shown):
+        timer.latest_reading = reading_out.shown
+    reading_out.now = timer.latest_reading
     if timer.reaper_until_ms <= reading_out.now.ms:
         timer_wake_reaper_locked(timer)
     lock_release(timer)

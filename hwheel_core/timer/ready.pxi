@@ -130,7 +130,7 @@ cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
     due.next = entry            # unlinks the entries before it
     entry.prev = due
     if self.has_worker:
-        hw_cond_signal(&self.work)      # for a part of a tick, too: the rest may be cancelled before it is moved
+        hw_cond_signal(&self.work)      # even for a part of a tick: the rest may be cancelled before it is moved
     return entry is due
 
 

@@ -2,15 +2,15 @@
 #
 # A waiting thread sleeps until the earliest bucket, or until it is woken because an earlier one was added. There is no polling.
 #
-# Several threads may sleep at once (core_advance_clock). They share one waker. A wake-up is for all of them, so it stays until
-# the last sleeper has returned; the others wait for that before they sleep again. tools/schedules runs sleepers beside adds,
-# cancels, and a stop under every schedule: no wake-up is lost.
+# Several threads may sleep at once (core_advance_clock). They share one waker. A wake-up is meant for all of them, so it
+# stays until the last sleeper has returned. The others wait for that before they sleep again. No wake-up is lost: tools/schedules
+# checks every schedule of sleepers, adds, cancels, and a stop.
 
 
 # --- roles -------------------------------------------------------------------------------------------------------
 
-# A thread takes its role when it begins to run, and only the first thread gets it. So an extra thread is harmless; one can be
-# started if an add is interrupted while it starts a thread, or if two adds are first at the same time.
+# A thread takes its role when it begins to run, and only the first thread gets it. So an extra thread is harmless. It can be
+# started if the first add is interrupted while it starts a thread, or if two threads make the first add at the same time.
 
 
 cdef int64_t timer_take_role(Timer* self, int role) noexcept nogil:
@@ -113,7 +113,7 @@ cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* n
     if self.woken:              # until the last sleeper has returned, a sleep would end at once
         hw_cond_wait(&self.all_awake, &self.lock)
         lock_entered(self)
-        return REAP_LOOK if wait.reading is not NULL else REAP_AGAIN
+        return REAP_READ_CLOCK if wait.reading is not NULL else REAP_AGAIN
     if wait.limit_ns >= 0:
         left_ns = reap_left_ns(wait)
         if left_ns <= 0:
@@ -122,8 +122,8 @@ cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* n
             clock_read(self.clock, now)
     next_ms = timer_sleep_until_locked(self)
     if wait.reading is not NULL:
-        if self.manual_now.ms > wait.reading.now.ms:
-            return REAP_LOOK            # another thread has read a later time since
+        if self.latest_reading.ms > wait.reading.now.ms:
+            return REAP_READ_CLOCK            # another thread has read a later time since
         now[0] = wait.reading.shown     # a clock that went back has to catch up first
     timer_begin_sleep_locked(self, next_ms)
     lock_release(self)
@@ -132,7 +132,7 @@ cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* n
     timer_end_sleep_locked(self)
     if woken < 0 and wait.once:
         return REAP_SIGNAL
-    return REAP_LOOK if wait.reading is not NULL else REAP_AGAIN
+    return REAP_READ_CLOCK if wait.reading is not NULL else REAP_AGAIN
 
 
 # --- reaping -----------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ cdef inline void timer_read_now_locked(Timer* self, Instant* now_out) noexcept n
 
 
 cdef ReapStatus timer_reap_due_locked(Timer* self, const ReapWait* wait, Instant* now) noexcept nogil:
-    """Take the due buckets. Return REAP_NOTHING if there are none, REAP_AGAIN after taking some."""
+    """Take the due buckets. Return REAP_NOTHING if no bucket was due, REAP_AGAIN otherwise."""
     cdef bint is_due = timer_is_due_locked(self, now.ms)
     while is_due and not self.stopping and timer_step_locked(self, now.ms):
         lock_yield(self)

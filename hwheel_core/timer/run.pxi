@@ -104,7 +104,7 @@ cdef bint core_run_until(BaseTimer self, int64_t target_ms) except False:
     cdef Timer* timer = self.timer
     cdef int64_t next_ms = 0, mine
     cdef bint ready, more
-    core_set_up(self)
+    core_check_set_up(self)
     if timer.clock != CLOCK_KIND_MANUAL:
         raise RuntimeError("only the clock of a manual timer can be advanced")
     if hw_peek(&timer.closed):
@@ -120,7 +120,7 @@ cdef bint core_run_until(BaseTimer self, int64_t target_ms) except False:
             more = timer_next_locked(timer, &next_ms) and next_ms <= target_ms
             ready = not list_is_empty(&timer.ready)
             if not ready and not more:
-                timer.manual_now.ms = max(target_ms, timer.manual_now.ms)
+                timer.latest_reading.ms = max(target_ms, timer.latest_reading.ms)
                 lock_release(timer)
                 return True
             lock_release(timer)
@@ -139,7 +139,7 @@ cdef bint core_advance_by(BaseTimer self, object seconds) except False:
     """Implement ManualTimer.advance."""
     cdef int64_t ms, target_ms
     cdef Instant now
-    core_set_up(self)
+    core_check_set_up(self)
     ms = whole_milliseconds(seconds, "seconds")
     timer_read_clock(self.timer, &now)
     if hw_add_overflows(now.ms, ms, &target_ms):
@@ -151,7 +151,7 @@ cdef bint core_advance_to(BaseTimer self, object when) except False:
     """Implement ManualTimer.advance_to."""
     cdef int64_t target_ms
     cdef Instant now
-    core_set_up(self)
+    core_check_set_up(self)
     target_ms = whole_milliseconds(when, "when")
     timer_read_clock(self.timer, &now)
     if target_ms < now.ms:

@@ -1,16 +1,16 @@
 # Construction of a timer, and the start of its threads before the first add.
 
 
-cdef bint core_set_up(BaseTimer self) except False:
+cdef bint core_check_set_up(BaseTimer self) except False:
     if self.timer is NULL:
         raise RuntimeError("this timer has not been set up: call super().__init__()")
     return True
 
 
-cdef inline bint core_ready(BaseTimer self) except False:
+cdef inline bint core_ensure_started(BaseTimer self) except False:
     """Start the threads before an add, unless they run already."""
     if self.timer is NULL or not hw_peek(&self.timer.started):
-        core_set_up(self)
+        core_check_set_up(self)
         self._start_threads()
     return True
 
@@ -48,10 +48,10 @@ cdef bint timer_start_clock(Timer* timer, object clock, object start_ms) except 
     if timer.clock == CLOCK_KIND_CALLABLE:
         Py_INCREF(clock)
         timer.clock_object = <void*>clock       # dropped by timer_drop_clock
-        timer.manual_now = Instant(0, 0)        # no reading yet
+        timer.latest_reading = Instant(0, 0)        # no reading yet
     if timer.clock != CLOCK_KIND_MANUAL:
         timer_read_clock(timer, &now)
-        timer.manual_now = now
+        timer.latest_reading = now
         if start_ms is None:
             wheel_advance_clock(&timer.wheel, now.ms)
             timer.wheel.taken_ms = timer.wheel.levels[0].current_time_ms
@@ -60,7 +60,7 @@ cdef bint timer_start_clock(Timer* timer, object clock, object start_ms) except 
     return True
 
 
-cdef bint core_make(BaseTimer self, object tick_ms, object wheel_size, object start_ms, object clock, bint never_early,
+cdef bint core_set_up(BaseTimer self, object tick_ms, object wheel_size, object start_ms, object clock, bint never_early,
                     object max_pending) except False:
     """Set up a timer. clock: "monotonic", "boottime", "manual", or a callable that returns milliseconds."""
     cdef int32_t kind

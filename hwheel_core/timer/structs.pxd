@@ -39,8 +39,8 @@
 #
 # Fork. The fork handlers take all locks, so no data is half changed in the child. In the child every lock is initialized again,
 # and each Timer is marked `forked`. The first caller, usually the Python fork handler, otherwise an add, then drops or keeps
-# the parent's tasks (core_after_fork). `generation` counts forks: a thread that forks inside a callback is the main thread of
-# the child, and sees by the changed generation that the rest of its loop is not its work any more.
+# the parent's tasks (core_after_fork). `generation` counts forks. A thread that forks inside a callback is the main thread of
+# the child. The changed generation tells this thread to leave its loop: the remaining work belongs to the parent.
 #
 # Any thread may call `timer_step_locked`: the Wheel holds the whole state of an unfinished cascade, so two threads that advance
 # one wheel continue each other's work.
@@ -69,7 +69,7 @@ cdef enum ClockKind:
     CLOCK_KIND_MONOTONIC
     CLOCK_KIND_BOOTTIME
     CLOCK_KIND_CALLABLE     # Timer.clock_object: Python code
-    CLOCK_KIND_MANUAL       # Timer.manual_now
+    CLOCK_KIND_MANUAL       # Timer.latest_reading
     CLOCK_KIND_WHEEL        # the level 1 clock of a TimingWheel
 
 cdef struct Instant:
@@ -83,24 +83,27 @@ cdef struct Turn:
     int32_t steps           # number of entries before the next look at the clock
 
 cdef struct Sighting:
-    # A pending task as a walk over the timer has found it.
-    PyObject* task          # with a reference; NULL: the task was found again later
-    int64_t expiration_ms
+    # A pending task, a timer of a batch, or a loop's handle, as a walk over the timer has found it.
+    PyObject* task          # or batch or handle; with a reference. NULL: the task was found again later
+    int64_t expiration_ms   # sightings_sort replaces it by the number of the tick
     int64_t bucket_ms
     int32_t level           # from 1; 0: in no bucket, because it is due
     int32_t index           # of the bucket in its level
-    int64_t number          # in the order of the walk
+    int64_t number          # in the order of the walk; of a batch: how many timers this is
 
 cdef struct Sightings:
     # All pending tasks. The walk goes from coarser levels to finer ones and to due tasks, in each list from its end.
     Sighting* items
     int64_t count
     int64_t capacity
+    Py_ssize_t entry_offset # of the entry in a task or handle
+    bint has_batches        # also add the timers of batches
+    bint is_of_loop         # the timer belongs to a loop
 
 cdef struct Reading:
     # A reading of a callable clock.
-    Instant now             # the timer's time: a clock that goes back stands still until it has caught up
-    Instant shown           # what the clock showed
+    Instant now             # the timer's time, which stops while the clock is behind an earlier reading
+    Instant shown           # the reading itself
 
 cdef struct Deadline:
     # A deadline on its way from the caller into the wheel.
@@ -114,7 +117,7 @@ cdef enum:
     INBOX_CAPACITY = 128
     INBOX_REFERENCES = 128  # number of references that a thread takes at once
 
-cdef struct Letter:
+cdef struct InboxEntry:
     Task* task              # NULL: cancelled
     int64_t added_ns        # reading of the clock at the add; never decreases within an inbox
 
@@ -131,7 +134,7 @@ cdef struct Inbox:
     int64_t added
     int64_t cancelled
     int64_t references      # spare references to the timer, for tasks that are created. No lock: see timer_keep
-    Letter letters[128]     # INBOX_CAPACITY
+    InboxEntry letters[128]     # INBOX_CAPACITY
     char after[64]
 
 cdef struct Timer:
@@ -166,7 +169,7 @@ cdef struct Timer:
     int never_early         # constant
     int64_t round_up_ms     # added to a deadline so that its tick does not begin before it; constant
     void* clock_object      # CLOCK_KIND_CALLABLE: a reference to the callable; NULL once closed
-    Instant manual_now      # CLOCK_KIND_MANUAL: the time; CLOCK_KIND_CALLABLE: the latest reading so far
+    Instant latest_reading      # CLOCK_KIND_MANUAL: the time; CLOCK_KIND_CALLABLE: the latest reading so far
     hw_waker waker          # constant while any thread is reaping
     int reaping             # number of threads inside timer_reap
     int has_worker          # a thread that waits on `work` runs the callbacks, not the reaper
@@ -175,10 +178,10 @@ cdef struct Timer:
     int64_t generation      # number of forks since the timer was created (read without lock)
     int roles[2]            # RoleState of each role
     uintptr_t starters[2]   # the thread that is starting a thread for the role
-    int closed              # adds are refused ...
-    int exiting             # closed because the interpreter exits: containers still accept entries, which no alarm expires
-    int finishing           # ... except alarms of containers, between drain() and close()
-    int alarms_running             # alarms of containers that have expired and may still be set again
+    int closed              # adds are refused, except where the next two say otherwise
+    int exiting             # the interpreter exits: containers still accept entries, which no alarm expires
+    int finishing           # between drain() and close(): alarms of containers are accepted
+    int alarms_running      # number of alarms of containers that have expired and may still be set again
     int hurried             # close() runs pending tasks before their deadline
     int stopping            # threads must end now
     int dumping             # dump() will write the tasks that close() takes out, including those of call_every under way
@@ -202,7 +205,7 @@ cdef enum Status:
     OK
     WAS_DUE                 # a TimingWheel does not accept a task that is due
     NEEDS_LEVEL             # call timer_grow, then try again
-    NEEDS_MEMORY              # call batch_memory_new, then try again
+    NEEDS_MEMORY            # call batch_memory_new, then try again
     CLOSED
     GROUP_CLOSED
     FULL
@@ -224,5 +227,5 @@ cdef enum ReapStatus:
     REAP_NOTHING            # the time limit has passed
     REAP_STOPPED
     REAP_SIGNAL             # the wait was interrupted: check for signals
-    REAP_LOOK               # woken up: read the clock, which only Python code can do, and call again
+    REAP_READ_CLOCK               # woken up: read the clock, which only Python code can do, and call again
     REAP_AGAIN              # internal to reaper.pxi: look for due buckets again

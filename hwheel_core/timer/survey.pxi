@@ -1,7 +1,7 @@
 # Walks over the entries of a timer that change nothing: the occupancy of the buckets, and the check of dump().
 #
 # The occupancy is for the live view of a running program, so it must not delay adds and cancels. The walk yields the lock after
-# every SURVEY_SLICE entries or buckets. Its result is therefore not of one moment: an entry that cascades meanwhile may be
+# every SURVEY_SLICE entries or buckets. The result is therefore not a snapshot: an entry that cascades during the walk may be
 # counted on both levels.
 
 cdef enum:

@@ -39,7 +39,7 @@ cdef inline void timer_fetch_ahead_locked(Timer* timer) noexcept nogil:
 cdef inline Entry* timer_take_ahead_locked(Timer* timer, Instant* now) noexcept nogil:
     timer_fetch_ahead_locked(timer)
     if now is not NULL and (timer.clock == CLOCK_KIND_CALLABLE or timer.clock == CLOCK_KIND_MANUAL):
-        now[0] = timer.manual_now
+        now[0] = timer.latest_reading
     return timer_take_locked(timer, now)
 
 
@@ -97,11 +97,11 @@ cdef bint task_put_back(TimerTask self) except False:
     return True
 
 
-cdef bint timer_return_ready(Timer* timer, list given_back) except False:
-    """Move everything that is ready to a list, cancelled.
+cdef bint timer_return_ready(Timer* timer, list given_back, bint track=True) except False:
+    """Move everything that is ready to a list, cancelled. track: the garbage collector sees the tasks again.
 
-    The GIL is not released between taking a task and appending it: if another thread forked in between, the task would be lost
-    to the child, which has the list but not this thread.
+    The GIL is not released between taking a task and appending it. Otherwise another thread could fork in between, and the
+    child would lose the task: it has the list, but not this thread.
     """
     cdef Entry* entry
     cdef TimerTask task
@@ -122,7 +122,8 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
                 timer_batch_return(batch, given_back)
             else:
                 task = entry_task(entry)
-                task_track(task)
+                if track:
+                    task_track(task)
                 list_fill(given_back, task)
                 Py_DECREF(task)             # the wheel's reference, from task_schedule
                 task_notify(task, None, None, True)
@@ -130,15 +131,14 @@ cdef bint timer_return_ready(Timer* timer, list given_back) except False:
             list_unreserve(given_back)
 
 
-cdef bint timer_return_all(Timer* timer, list given_back) except False:
+cdef bint timer_return_all(Timer* timer, list given_back, bint track=True) except False:
     """Move everything that is pending to a list, cancelled and in order.
 
-    Tasks keep their callbacks and are tracked by the garbage collector again. A batch appears once, with the timers that had not
-    run in its `remaining`.
+    Tasks keep their callbacks. A batch appears once, with the timers that had not run in its `remaining`.
     """
     with nogil:
         timer_advance(timer, INT64_MAX)
-    return timer_return_ready(timer, given_back)
+    return timer_return_ready(timer, given_back, track)
 
 
 cdef bint timer_cancel_rest(Timer* timer) except False:
@@ -146,10 +146,13 @@ cdef bint timer_cancel_rest(Timer* timer) except False:
     cdef Entry* entry
     cdef TimerTask task
     cdef TimerBatch batch
+    cdef list not_run = []
     try:
-        return timer_return_all(timer, [])
+        return timer_return_all(timer, not_run, False)
     except MemoryError:
         pass
+    finally:
+        tasks_release(not_run)
     # Continue without the lists and arrays for timers that had not run.
     while True:
         entry = timer_take(timer, NULL)

@@ -2,7 +2,7 @@
 # touches the objects.
 
 
-cdef void inboxes_make(Timer* timer) noexcept nogil:
+cdef void inboxes_ensure(Timer* timer) noexcept nogil:
     """Give the timer inboxes. Takes the lock. Without memory it goes on without them."""
     cdef Inbox* boxes = inboxes_new()
     if boxes is NULL:
@@ -32,10 +32,10 @@ cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int
     self.clock = clock
     self.never_early = never_early
     self.round_up_ms = tick_ms - 1 if never_early else 0
-    self.manual_now.ms = start_ms
+    self.latest_reading.ms = start_ms
     hw_waker_init(&self.waker)
     if HW_INBOXES and inboxes_wanted(self):     # only in builds for tests, where HW_MEETINGS is 0
-        inboxes_make(self)
+        inboxes_ensure(self)
     registry_enter(self)
     return self
 
@@ -184,7 +184,7 @@ cdef void timer_advance_manual(Timer* self, int64_t now_ms) noexcept nogil:
     """Advance a manual timer. Its clock moves before the wheel's, so that no add is placed by a time that the wheel has
     passed."""
     lock_wait(self)
-    self.manual_now.ms = max(self.manual_now.ms, now_ms)
+    self.latest_reading.ms = max(self.latest_reading.ms, now_ms)
     while timer_step_locked(self, now_ms):
         lock_yield(self)
     lock_release(self)
@@ -195,7 +195,7 @@ cdef inline void timer_record_locked(Timer* self, int64_t deadline_ms, const Ins
 
 
 cdef bint timer_next_locked(Timer* self, int64_t* next_ms_out) noexcept nogil:
-    """Find the time of the next bucket. Return False if there is none."""
+    """Find the time of the next bucket. Return False if no bucket is queued."""
     return wheel_next(&self.wheel, next_ms_out)
 
 

@@ -1,6 +1,6 @@
 # Turns. An operation over all entries holds the GIL for half a millisecond at a time. Then it releases the GIL for long enough
-# that a waiting thread takes it, and goes on. In between, any other thread may change anything, so the operation finds its place
-# again afterwards. Each docstring says which entries the result then has.
+# that a waiting thread takes it, and continues. In between, other threads may change anything, so the operation then looks up its
+# place again. The docstring of each operation says which entries the result has.
 
 
 cdef enum:
@@ -17,7 +17,7 @@ cdef inline int64_t monotonic_ns() noexcept nogil:
 cdef void yield_gil() noexcept:
     """Release the GIL long enough for another thread to take it.
 
-    A waiting thread has to wake up first, and its switch interval restarts whenever the GIL is released only for a moment.
+    A short release is not enough: a waiting thread has to wake up first, and a short release restarts its switch interval.
     """
     with nogil:
         hw_pause()

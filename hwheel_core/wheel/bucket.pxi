@@ -1,10 +1,10 @@
-# A bucket, the list of entries of one tick of one level; and bookmarks, with which a thread counts its entries.
+# A bucket is the list of entries of one tick of one level. A bookmark is the position of a thread that counts these entries.
 #
-# Hints of a bucket. A cascade walks a bucket from its end to its beginning. It reaches an appended entry before everything that
-# was in the bucket already, so the hint of an append names the append HINT_DISTANCE before it. It reaches a pushed entry last,
-# so a pushed entry becomes the hint of the push HINT_DISTANCE before it, and has to be written into that older entry. The
-# older entry still exists as long as only the cascade has removed entries (Wheel.removals); after any other removal the
-# distance is built up again.
+# Hints of a bucket. A cascade walks a bucket from its end to its beginning. It reaches an appended entry before all older ones,
+# so the hint of an appended entry names the entry that was appended HINT_DISTANCE appends earlier. It reaches a pushed entry
+# after all older ones. So a pushed entry is the target for the hint of the entry that was pushed HINT_DISTANCE pushes earlier,
+# and the push must write into that older entry. The older entry still exists if only cascades have removed entries since
+# (Wheel.removals). After any other removal, no hint is written until HINT_DISTANCE more entries have been pushed.
 
 
 cdef inline void bucket_init(Bucket* self, int16_t level, int32_t index) noexcept nogil:
@@ -34,10 +34,10 @@ cdef inline void bucket_push(Bucket* self, Entry* entry, int64_t removals) noexc
 # --- bookmarks ----------------------------------------------------------------------------------------------------
 
 # A bucket has no counter, because a cancelled entry does not know its bucket. A thread that wants the number, or all entries,
-# walks the list, and releases the lock every few entries. Meanwhile its bookmark remembers the next entry, and a thread that removes that
-# entry moves the bookmark. While nobody counts, a removal pays for this with one comparison of a pointer with NULL.
-#   The walk goes from the end to the beginning: the hints are made for that direction, and entries that are appended meanwhile
-# cannot make it longer.
+# walks the list, and releases the lock every few entries. Its bookmark remembers the next entry, and a thread that removes that
+# entry moves the bookmark. While no walk is running, this costs a removal one comparison of a pointer with NULL.
+#   The walk goes from the end to the beginning: the hints point in that direction, and entries that are appended during the
+# walk cannot make it longer.
 
 
 cdef inline void bookmark_put(Bookmark* self, Wheel* wheel, const Entry* head) noexcept nogil:

@@ -52,8 +52,8 @@ cdef struct LevelMemory:
 cdef bint level_memory_new(LevelMemory* self, int32_t wheel_size, int32_t level_count) noexcept nogil:
     """Allocate the memory with which a wheel gets level_count levels. On failure return False and allocate nothing.
 
-    The buckets are initialized here, and not when the level is added: that happens under a lock, and a level of a million
-    buckets has 128 MB.
+    The buckets are initialized here, because adding the level happens under a lock, and a level of a million buckets has
+    128 MB.
     """
     cdef int32_t i
     self.buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)

@@ -3,8 +3,8 @@
 # memory for all its buckets, so no function here can fail.
 #
 # Order: by expiration; at equal expiration, the finer level first. A cascade pushes entries to the front of finer buckets. Of
-# the entries of one tick, those in a coarser level were added before those in a finer level, so the coarser bucket must be
-# pushed last for its entries to come out first.
+# the entries of one tick, those in a coarser level were added before those in a finer level. They must come out first, so the
+# coarser bucket must be pushed last.
 
 
 cdef inline bint queue_before(const Bucket* a, const Bucket* b) noexcept nogil:

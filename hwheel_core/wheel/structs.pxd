@@ -4,9 +4,9 @@ cdef extern from *:
     """
     struct Entry {
         struct Entry *prev, *next;
-        union { int64_t expiration_ms; int64_t due_index; };
+        union { int64_t expiration_ms; int64_t due_index; int64_t set_number; };
         union { int32_t hint; int32_t letter; };
-        union { int32_t place; int32_t bucket_index; };
+        union { int32_t place; int32_t bucket_index; int32_t generation; int32_t row; };
     };
     """
     cdef struct Entry:
@@ -16,10 +16,13 @@ cdef extern from *:
         Entry* next             # NULL while the entry is in no list
         int64_t expiration_ms   # decides the bucket: the deadline, rounded up where the timer is never early
         int64_t due_index       # of a batch's entry: its index in Batch.due, from its expiration until it runs
+        int64_t set_number      # of an entry of a TTLCache, which is in no bucket: grows along the order of setting
         int32_t hint            # distance, in units of 8 bytes, to the entry HINT_DISTANCE steps ahead of a walk
         int32_t letter          # of a task in an inbox: its index in Inbox.letters
         int32_t place           # of a batch's entry: its offset in its Part; of a task: ENTRY_OF_TASK or ENTRY_OF_INBOX
         int32_t bucket_index    # of the head of a bucket's list: virtual_id % wheel_size
+        int32_t generation      # of an ExpiringDict's entry: the process generation that has set the value
+        int32_t row             # of a replayed timer: its row in the log
 
 cdef enum:
     ENTRY_OF_TASK = -1

@@ -1,7 +1,7 @@
 # The hierarchical timing wheel: Kafka's placement (TimingWheel.java, SystemTimer.java), plus an order within a tick.
 #
-# This file is the algorithm. A wheel is a stack of levels; each level is an array of wheel_size buckets, and each bucket is a
-# list of the entries that expire in one tick of that level. With tick u and wheel_size n:
+# This file is the algorithm. A wheel is a stack of levels. Each level is an array of wheel_size buckets. A bucket is a
+# list of the entries that expire in one tick of its level. With tick u and wheel_size n:
 #
 #     level   tick_ms    interval_ms    index of the bucket of a time x     (u = 1, n = 20)
 #       1     u          u * n          x // u       % n                    20 buckets of   1 ms:  0 ..   20 ms
@@ -23,8 +23,8 @@
 #      their order, and precede the entries that were added to the finer bucket directly.
 #   3. Of several buckets with the same expiration, the finer one is taken first (queue.pxi). So the oldest entries, from the
 #      coarsest bucket, are pushed last and end up in front. `due` is filled in the same way.
-# This takes O(1) for each entry and level, with no sequence number and no sort. It also holds if the lock is released halfway
-# through a cascade: adds append, and the entries that are still to be pushed are older.
+# This takes O(1) for each entry and level, with no sequence number and no sort. The order also holds if the lock is released
+# halfway through a cascade: adds append their entries, and all entries that are still to be pushed are older. The script
 # tools/proof/wheel_order.py checks every state that a small wheel can reach.
 
 
@@ -125,7 +125,7 @@ cdef void wheel_advance_clock(Wheel* self, int64_t time_ms) noexcept nogil:
     """Move the clock of every level forward to a time, as Kafka's advanceClock. A clock that is ahead stays.
 
     Precondition: no bucket, not even an empty one, is queued for a time before time_ms. wheel_step takes or drops them first.
-    Hence a queued bucket always belongs to the turn that its level's clock is in.
+    A queued bucket therefore always belongs to the current turn of its level's clock.
     """
     cdef Level* level
     cdef int64_t ticks

@@ -24,6 +24,7 @@ from hwheel_core import HwheelError, TimerBatch, TimerClosed, TimerFull, TimerGr
 if TYPE_CHECKING:
     from hwheel import asyncio as asyncio
     from hwheel import c_api as c_api
+    from hwheel import cachetools as cachetools
     from hwheel import live as live
     from hwheel import metrics as metrics
     from hwheel import purgatory as purgatory
@@ -55,7 +56,7 @@ __all__ = [
 ]
 
 _SUBMODULES = frozenset(
-    "asyncio c_api live metrics purgatory recorder replay sched spark threading tune twisted types".split()
+    "asyncio c_api cachetools live metrics purgatory recorder replay sched spark threading tune twisted types".split()
 )
 
 

@@ -70,7 +70,8 @@ class scheduler:
     #
     # No wake-up is lost, not even from a signal handler in the middle of run(). run() registers as a sleeper before it
     # checks the queue again. It notes the event that it waits for before it checks that the event is still pending.
-    # enter() and cancel() first change the queue and then wake the sleepers, each by a lock that remembers the wake-up.
+    # enter() and cancel() first change the queue and then wake the sleepers. Each sleeper has a lock, which remembers
+    # the wake-up.
 
     def __init__(
         self, timefunc: Callable[[], Any] = _time.monotonic, delayfunc: Callable[[Any], object] = _sleep

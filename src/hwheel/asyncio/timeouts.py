@@ -62,9 +62,9 @@ set_loop_tasks(
 class Timeouts(WheelTimers):
     """Timeouts(loop=None)
 
-    Hold the timeouts of an event loop of any class on one wheel. Thousands of connections share it; each has one
-    handle and moves it at each read with ``handle.reschedule(seconds)``, which creates no object and calls the loop at
-    most once per tick. (The handles of a wheel loop have ``reschedule()``, too.)
+    Hold the timeouts of an event loop of any class on one wheel. Thousands of connections share it. Each has one
+    handle, and moves it at each read with ``handle.reschedule(seconds)``. This creates no object and calls the loop at
+    most once per tick. (The handles of a wheel loop also have ``reschedule()``.)
 
     ``call_later()`` and ``call_at()`` work as the loop's. ``len()`` returns the number of pending handles. ``close()``
     or leaving the ``with`` block drops them; close it before the loop.

@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import inspect
 import sys
+import weakref
 from asyncio import format_helpers
 from collections.abc import Callable
 from traceback import StackSummary
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 from hwheel_core import LoopHandle, LoopTimers, Timeout, set_loop_call_class, set_loop_clock, set_loop_handle_class
 
@@ -17,14 +18,32 @@ set_loop_call_class(asyncio.Handle)
 if sys.platform == "linux" and getattr(asyncio.BaseEventLoop.time, "__module__", None) == "asyncio.base_events":
     set_loop_clock(asyncio.BaseEventLoop.time, vars(asyncio.base_events))
 
-# asyncio uses its own function before 3.14, where it is deprecated.
+# Before Python 3.14, asyncio uses its own function, which 3.14 deprecates.
 is_coroutine_function = inspect.iscoroutinefunction if sys.version_info >= (3, 14) else asyncio.iscoroutinefunction
 KNOWS_DEBUG = "debug" in inspect.signature(format_helpers._format_callback_source).parameters
 OWN_FILES = (__file__.removesuffix("timers.py"),)
 
 
+_living: dict[weakref.ref[Any], None] = {}  # of WheelTimers
+
+
+def loop_timers() -> list["WheelTimers"]:
+    """Return the timers of all open loops in the process."""
+    found: list[WheelTimers | None] = [reference() for reference in [*_living]]
+    return [timers for timers in found if timers is not None and timers.loop is not None]  # pyright: ignore[reportUnnecessaryComparison]
+
+
+def forget(reference: weakref.ref[Any]) -> None:
+    _living.pop(reference, None)
+
+
 class WheelTimers(LoopTimers):
     """The timers of a loop, with asyncio's reports and checks."""
+
+    def __new__(cls, loop: asyncio.AbstractEventLoop, base: object) -> Self:
+        made = super().__new__(cls, loop, base)
+        _living[weakref.ref(made, forget)] = None
+        return made
 
     def _show(self, handle: LoopHandle) -> str:
         return f"<{' '.join(self._describe(handle))}>"
@@ -42,7 +61,7 @@ class WheelTimers(LoopTimers):
         return info
 
     def _source(self, handle: LoopHandle) -> str:
-        """Return asyncio's description of a callback; from Python 3.13 on with arguments only in debug mode."""
+        """Return asyncio's description of a callback. From Python 3.13 on, it has the arguments only in debug mode."""
         options = {"debug": self.debug} if KNOWS_DEBUG else {}
         callback = handle._callback._on_timeout if isinstance(handle._callback, Timeout) else handle._callback
         return str(format_helpers._format_callback_source(callback, handle._args or (), **options))
@@ -74,7 +93,7 @@ class WheelTimers(LoopTimers):
         return format_helpers.extract_stack(frame)
 
     def _name(self, loops_handle: Any, handle: LoopHandle) -> None:
-        """In debug mode, make the loop report its own handle as `handle`, for which it was created."""
+        """In debug mode, make the loop's handle look like `handle`, for which it was created."""
         if self.debug:
             with contextlib.suppress(Exception):  # uvloop's handles lack these fields; a repr() may fail
                 loops_handle._source_traceback = handle._source_traceback

@@ -1,16 +1,16 @@
 """TTLCache and TLRUCache: caches whose entries expire."""
 
 import time
-from collections.abc import Callable, ItemsView, Iterator, KeysView, MutableMapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
+from reprlib import recursive_repr
 from typing import Any, Self, TypeVar
 
-from hwheel.containers import shared_timer
+from hwheel.containers import MISSING, each, is_equal, repr_of, shared_timer
 from hwheel.timers.base import BaseTimer, check_runs_here
 from hwheel_core import CacheCore, CacheTimer
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_MISSING: Any = object()
 
 
 class _TimedCache(CacheCore[_K, _V], MutableMapping[_K, _V]):
@@ -24,6 +24,9 @@ class _TimedCache(CacheCore[_K, _V], MutableMapping[_K, _V]):
             owner = shared_timer("expiring")
         base = TTLCache if isinstance(self, TTLCache) else TLRUCache
         self._set_up(base, maxsize, span, CacheTimer(timer), owner)
+
+    def __iter__(self) -> Iterator[_K]:
+        return each(self._columns()[0])
 
     def values(self) -> ValuesView[_V]:
         """Return a view of the values. Iterating over it uses each entry, and skips those that have left the cache."""
@@ -42,8 +45,23 @@ class _TimedCache(CacheCore[_K, _V], MutableMapping[_K, _V]):
         # Looking up each key of another cache could fail, because entries expire.
         super().update(other.items() if isinstance(other, _TimedCache) else other, **values)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        count = 0
+        for key, value in self.items():
+            if not is_equal(other.get(key, MISSING), value):
+                return False
+            count += 1
+        return count == len(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @recursive_repr()
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({dict(self._pairs())!r}, maxsize={self.maxsize!r}, currsize={self.currsize!r})"
+        keys, values = self._columns()
+        pairs = repr_of(zip(each(keys), each(values), strict=True))
+        return f"{type(self).__name__}({pairs}, maxsize={self.maxsize!r}, currsize={self.currsize!r})"
 
     def __copy__(self) -> Self:
         copied: Self = _blank(type(self))
@@ -180,6 +198,6 @@ class _Items(ItemsView[_K, _V]):
 
     def __iter__(self) -> Iterator[tuple[_K, _V]]:
         for key in self._mapping:
-            value: Any = self._mapping.get(key, _MISSING)
-            if value is not _MISSING:
+            value: Any = self._mapping.get(key, MISSING)
+            if value is not MISSING:
                 yield key, value

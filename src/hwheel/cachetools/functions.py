@@ -132,7 +132,7 @@ def cached(
 
     Concurrent calls of a coroutine function with one key run it once, as a task. An exception reaches
     all of them and is not cached. A cancelled caller does not cancel the others; the task is cancelled
-    with the last one.
+    with the last one. A recursive call that would wait for itself runs the function instead.
 
     Args:
         cache: A mutable mapping. A ``TTLCache`` or ``TLRUCache`` of this module needs no lock.

@@ -10,7 +10,7 @@ class _Keywords:
 
 
 def hashkey(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """Return a cache key for hashable arguments. Arguments that are equal give equal keys, whatever their types.
+    """Return a cache key for hashable arguments. Equal arguments give equal keys, even if their types differ.
 
     Example:
         >>> from hwheel.cachetools.keys import hashkey

@@ -78,7 +78,7 @@ class _AsyncCall:
 
 
 class _CachedMethod:
-    """What ``@cachedmethod`` makes of a method: the class attribute. Each instance has a call of its own."""
+    """The class attribute that ``@cachedmethod`` puts in place of a method. Each instance has its own call."""
 
     def __init__(
         self, function: Callable[..., Any], settings: tuple[Any, ...], info: bool, single_flight: bool

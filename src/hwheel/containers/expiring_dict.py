@@ -1,23 +1,15 @@
 """ExpiringDict: a dict whose entries expire."""
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
+from reprlib import recursive_repr
 from typing import Any, Never, Self, SupportsFloat, SupportsIndex, TypeVar
 
-from hwheel.containers import shared_timer
+from hwheel.containers import MISSING, each, is_equal, repr_of, shared_timer
 from hwheel.timers.base import BaseTimer, check_runs_here
 from hwheel_core import ExpiringDictCore
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
-_T = TypeVar("_T")
-_MISSING = object()
-
-
-def _each(items: list[_T]) -> Iterator[_T]:
-    """Iterate over a list that no one else uses, and release it gradually. Freeing a whole list holds the GIL."""
-    items.reverse()
-    while items:
-        yield items.pop()
 
 
 class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
@@ -26,10 +18,10 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
     An entry is present until its deadline. Then the dict removes it and returns its memory, even if
     no one looks at the dict.
 
-    Iteration, views, comparison, and copies see each entry that is present throughout, once, and oldest
-    first. Other threads run in between: an entry that is set, removed, or renewed meanwhile may be seen
-    as it was before or afterwards. ``len()`` may briefly count entries that have just expired. Expiry
-    neither hashes nor compares keys; otherwise keys work as in a dict.
+    Iteration, views, comparison, and copies see each entry that is present throughout exactly once,
+    oldest first. Other threads run in between. If one of them sets, removes, or renews an entry, the
+    result shows the entry as it was before or after the change. ``len()`` may briefly count entries that
+    have just expired. Expiry neither hashes nor compares keys; otherwise keys work as in a dict.
 
     The garbage collector does not see the entries: a reference cycle through an entry is broken only
     when the entry expires or is removed. Dropping the last reference to a dict frees it at once,
@@ -89,7 +81,7 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         self._set_up(ttl, maxsize, refresh, on_expire, shared_timer("expiring") if timer is None else timer)
 
     def __iter__(self) -> Iterator[_K]:
-        return _each(self._columns()[0])
+        return each(self._columns()[0])
 
     def keys(self) -> KeysView[_K]:
         """Return a view of the keys. Each use of the view copies the keys first.
@@ -189,35 +181,29 @@ class ExpiringDict(ExpiringDictCore[_K, _V], MutableMapping[_K, _V]):
         find: Callable[[Any, object], object]
         if isinstance(other, ExpiringDict):
             count, find = sum(1 for _ in other), other._peek
-        elif type(other) is dict:
-            count, find = len(other), other.get
         elif isinstance(other, Mapping):
-            return dict(self.items()) == other
+            count, find = len(other), other.get
         else:
             return NotImplemented
         keys, values = self._columns()
         return len(keys) == count and all(
-            _is_equal(find(key, _MISSING), value) for key, value in zip(_each(keys), _each(values), strict=True)
+            is_equal(find(key, MISSING), value) for key, value in zip(each(keys), each(values), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
+    @recursive_repr()
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {dict(self.items())!r}>"
+        return f"<{type(self).__name__} {repr_of(self.items())}>"
 
     def _each_entry(self) -> Iterator[tuple[_K, _V, int, int]]:
         keys, values, expirations_ms, ttls_ms = self._columns(True)
-        return zip(_each(keys), _each(values), _each(expirations_ms), _each(ttls_ms), strict=True)
+        return zip(each(keys), each(values), each(expirations_ms), each(ttls_ms), strict=True)
 
     def _empty_copy(self) -> "ExpiringDict[_K, _V]":
         return ExpiringDict(
             self.ttl, maxsize=self.maxsize, refresh=self.refresh, on_expire=self.on_expire, timer=self.timer
         )
-
-
-def _is_equal(found: object, value: object) -> bool:
-    """Compare two values as a dict does."""
-    return found is value or (found is not _MISSING and bool(found == value))
 
 
 class _Keys(KeysView[_K]):
@@ -229,10 +215,10 @@ class _Values(ValuesView[_V]):
     _mapping: "ExpiringDict[Any, _V]"
 
     def __iter__(self) -> Iterator[_V]:
-        return _each(self._mapping._columns()[1])
+        return each(self._mapping._columns()[1])
 
     def __contains__(self, value: object) -> bool:
-        return any(_is_equal(one, value) for one in self)
+        return any(is_equal(one, value) for one in self)
 
 
 class _Items(ItemsView[_K, _V]):
@@ -241,4 +227,4 @@ class _Items(ItemsView[_K, _V]):
 
     def __iter__(self) -> Iterator[tuple[_K, _V]]:
         keys, values = self._mapping._columns()
-        return zip(_each(keys), _each(values), strict=True)
+        return zip(each(keys), each(values), strict=True)

@@ -2,13 +2,14 @@
 
 import contextlib
 import itertools
+import operator
 import os
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hwheel.extras import needed_by
 from hwheel.purgatory import DelayedOperationPurgatory
@@ -21,8 +22,11 @@ MAX_BARS = 60  # the most bars for the buckets of a level
 MAX_CALLBACKS = 20  # the most callbacks of a timer
 MAX_SHARE = 100  # a census that takes a second is the last one for 100 seconds
 
+if TYPE_CHECKING:
+    from hwheel.asyncio.timers import WheelTimers
+
 Source = BaseTimer | DelayedOperationPurgatory[Any]
-_Source = TypeVar("_Source", BaseTimer, DelayedOperationPurgatory[Any])
+_Source = TypeVar("_Source", BaseTimer, DelayedOperationPurgatory[Any], "WheelTimers")
 
 
 class Sources:
@@ -43,6 +47,7 @@ class Sources:
         self.lock = threading.Lock()  # one snapshot at a time, so that many clients do not slow down the timers
         self._timer_names: Names[BaseTimer] = Names()
         self._purgatory_names: Names[DelayedOperationPurgatory[Any]] = Names()
+        self._loop_names: Names[WheelTimers] = Names(lambda timers: type(timers.loop).__name__)
 
     def _open(self) -> list[Any]:
         found = followers() if self._given is None else [given() for given in self._given]
@@ -57,6 +62,13 @@ class Sources:
         found = [source for source in self._open() if isinstance(source, DelayedOperationPurgatory)]
         return self._purgatory_names.name(found)
 
+    def loops(self) -> dict[str, "WheelTimers"]:
+        """Return the timers of the open event loops by name, unless the sources were given."""
+        asyncio_timers = sys.modules.get("hwheel.asyncio.timers")
+        if self._given is not None or asyncio_timers is None:
+            return {}
+        return self._loop_names.name(asyncio_timers.loop_timers())
+
 
 class Names(Generic[_Source]):
     """Unique, permanent names: a source's own name, with a number if another source has it."""
@@ -64,7 +76,8 @@ class Names(Generic[_Source]):
     # Other threads can free a source at any time. Iterating a WeakKeyDictionary would fail then. Copying the values
     # of a dict and popping one are atomic.
 
-    def __init__(self) -> None:
+    def __init__(self, name_of: Callable[[Any], str] = operator.attrgetter("name")) -> None:
+        self._name_of = name_of
         self._lock = threading.Lock()  # two concurrent snapshots must give a source one name
         self._names: dict[weakref.ref[_Source], str] = {}
 
@@ -80,9 +93,9 @@ class Names(Generic[_Source]):
         for source in sources:
             name = self._names.get(weakref.ref(source))
             if name is None:
-                name = source.name
+                own_name = name = self._name_of(source)
                 while name in taken:
-                    name = f"{source.name} #{next(numbers.setdefault(source.name, itertools.count(2)))}"
+                    name = f"{own_name} #{next(numbers.setdefault(own_name, itertools.count(2)))}"
                 self._names[weakref.ref(source, self._names.pop)] = name
                 taken.add(name)
             named[name] = source
@@ -116,9 +129,9 @@ class Censuses:
     """The census of each timer, taken so seldom that all of them need at most 1 % of a processor."""
 
     def __init__(self) -> None:
-        self._taken: dict[weakref.ref[BaseTimer], tuple[float, float, list[CallbackGroup]]] = {}
+        self._taken: dict[weakref.ref[Any], tuple[float, float, list[CallbackGroup]]] = {}
 
-    def of(self, timer: BaseTimer) -> tuple[float, list[CallbackGroup]]:
+    def of(self, timer: "BaseTimer | WheelTimers") -> tuple[float, list[CallbackGroup]]:
         """Return the age of the last census in seconds, and its groups. The caller holds the lock of the sources."""
         now = time.monotonic()
         key = weakref.ref(timer, self._forget)
@@ -131,11 +144,11 @@ class Censuses:
             self._taken[key] = taken_at, due_at, groups
         return now - taken_at, groups
 
-    def _forget(self, gone: weakref.ref[BaseTimer]) -> None:
+    def _forget(self, gone: weakref.ref[Any]) -> None:
         self._taken.pop(gone, None)
 
 
-def callbacks_of(censuses: Censuses, timer: BaseTimer) -> dict[str, Any]:
+def callbacks_of(censuses: Censuses, timer: "BaseTimer | WheelTimers") -> dict[str, Any]:
     """Return the largest groups of a timer's census. docs/live.md describes the names."""
     age_s, groups = censuses.of(timer)
     names = ("module", "qualname", "line", "owner", "pending", "share", "oldest_s", "nearest_s", "farthest_s")
@@ -146,15 +159,17 @@ def callbacks_of(censuses: Censuses, timer: BaseTimer) -> dict[str, Any]:
 
 
 def timers_of(sources: Sources) -> dict[str, Any]:
-    """Return the census of each timer: which code has set these timers?"""
+    """Return the census of each timer and event loop: which code has set these timers?"""
     with sources.lock:
         return {
             "pid": os.getpid(),
-            "timers": [
-                {"name": name, "pending": len(timer), **callbacks_of(sources.censuses, timer)}
-                for name, timer in sources.timers().items()
-            ],
+            "timers": _pending_of(sources.censuses, sources.timers()),
+            "loops": _pending_of(sources.censuses, sources.loops()),
         }
+
+
+def _pending_of(censuses: Censuses, timers: "Mapping[str, BaseTimer | WheelTimers]") -> list[dict[str, Any]]:
+    return [{"name": name, "pending": len(timer), **callbacks_of(censuses, timer)} for name, timer in timers.items()]
 
 
 def snapshot_of(sources: Sources) -> dict[str, Any]:
@@ -169,6 +184,7 @@ def snapshot_of(sources: Sources) -> dict[str, Any]:
                 timer_snapshot(name, timer) | callbacks_of(sources.censuses, timer)
                 for name, timer in sources.timers().items()
             ],
+            "loops": _pending_of(sources.censuses, sources.loops()),
             "purgatories": [
                 {"name": name, **purgatory.stats()._asdict()} for name, purgatory in sources.purgatories().items()
             ],

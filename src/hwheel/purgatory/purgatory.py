@@ -40,9 +40,9 @@ class DelayedOperationPurgatory(PurgatoryCore[Operation], Generic[Operation]):
     Holds operations until their condition or their timeout completes them. The names and their meaning are those of
     Kafka's DelayedOperationPurgatory.java. As a context manager it closes itself.
 
-    An exception in an operation that a check or a timeout completes goes to the timer's ``on_error(operation, error)``,
-    or to ``threading.excepthook``; the other operations of the key are still checked. A caller of ``force_complete()``
-    or ``try_complete_else_watch()`` receives the exception itself.
+    If a check or a timeout completes an operation, an exception in it goes to the timer's
+    ``on_error(operation, error)``, or to ``threading.excepthook``. The other operations of the key are still checked.
+    A caller of ``force_complete()`` or ``try_complete_else_watch()`` receives the exception itself.
 
     Args:
         name: The name of the purgatory and of its own timer.

@@ -45,7 +45,7 @@ class LogWriter:
         self.rows += len(rows)
 
     def finish(self, dropped: int) -> None:
-        """Write a file of the stored rows. If that raises OSError, the rows are gone."""
+        """Write a file of the stored rows. If that raises OSError, the rows are lost."""
         name = f"{self._prefix}-{self.files:06d}.parquet"
         table = pa.Table.from_batches(self._batches, SCHEMA).replace_schema_metadata({DROPPED: str(dropped)})
         self._batches, self.rows = [], 0

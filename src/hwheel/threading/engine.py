@@ -1,8 +1,8 @@
 """The process-wide engine behind all `hwheel.Timer`s: one SystemTimer and two pools of threads.
 
 The SystemTimer's reaper passes expired timers to a pool. Daemon timers run in daemon threads, the others in non-daemon
-threads, so that the interpreter's exit waits for the right functions, and threads that a function starts inherit the
-right flag.
+threads. So the interpreter's exit waits for the functions of non-daemon timers only. A thread that a function starts
+inherits the flag of the timer.
 
 At exit the standard library waits for every non-daemon thread, but here a pending timer has no thread. So before the
 interpreter exits, the main thread waits until no non-daemon timer is pending. If another thread starts a timer after
@@ -10,8 +10,8 @@ that, a thread called the keeper waits for it. The pool for non-daemon timers al
 and 3.12.1 start no threads during exit. Then exit handlers run. One of them closes the SystemTimer, and later starts
 are refused.
 
-Locking: `_lock` guards `_keeping`, which says that a thread waits for pending timers. It is reentrant, because a signal
-handler may start a timer.
+Locking: `_lock` guards `_keeping`, which is true while a thread waits for pending timers. The lock is reentrant,
+because a signal handler may start a timer.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ from hwheel.timers.system import SystemTimer
 from hwheel_core import RLock, TimerClosed
 
 NAME = "Timer"  # the reaper's thread is called reaper-Timer
-KEEPER_POLL_S = 1.0  # how often a wait at exit checks whether exit handlers have closed the timer
+KEEPER_POLL_S = 1.0  # a wait at exit checks at this interval whether exit handlers have closed the timer
 
 
 class _EngineTimer(SystemTimer):
-    """Starts the engine's threads together with its own."""
+    """A SystemTimer that also starts the threads of the engine."""
 
     def __init__(self, engine: "TimerEngine") -> None:
         super().__init__(NAME, executor="inline")
@@ -40,15 +40,15 @@ class _EngineTimer(SystemTimer):
 
 
 class TimerEngine:
-    """Created by the first Timer that starts, and never closed."""
+    """The engine, which the first started Timer creates. It is never closed."""
 
     def __init__(self) -> None:
         self.timer = _EngineTimer(self)
         self.exiting = False
         self.generation = 0  # incremented by each fork
         self._set_up_threads()
-        # Where concurrent.futures also waits at exit: before the main thread joins the other threads. Once that has
-        # begun, nothing can be registered any more.
+        # Wait at exit where concurrent.futures also waits: before the main thread joins the other threads. Once this
+        # has begun, nothing can be registered any more.
         try:
             threading._register_atexit(self._before_threads_are_joined)  # type: ignore[attr-defined]
         except RuntimeError:
@@ -74,7 +74,7 @@ class TimerEngine:
         self._pools[bool(daemon)].submit(job)
 
     def keep_interpreter(self) -> None:
-        """While the interpreter exits, make it wait for the non-daemon timers that are pending."""
+        """Make the exiting interpreter wait for the pending non-daemon timers."""
         with self._lock:
             if not self._keeping:
                 threading.Thread(target=self._keep, name="keeper-Timer", daemon=False).start()
@@ -97,7 +97,7 @@ class TimerEngine:
     def _pending_or_done(self) -> list[Any]:
         """Return the pending non-daemon timers. If the list is empty, the caller no longer delays the exit."""
         with self._lock:
-            # args is read once, because it is gone when a task ends.
+            # Read args only once, because a task drops them when it ends.
             timers: list[Any] = [args[0] for task in self.timer.pending() if (args := task.args)]
             pending = [timer for timer in timers if not timer.daemon]
             self._keeping = bool(pending)
@@ -115,7 +115,7 @@ class TimerEngine:
                 pool.leave()
 
     def after_fork_in_child(self) -> None:
-        """Replace the threads, which are not there in the child. The SystemTimer drops the pending timers."""
+        """Replace the threads, which do not exist in the child. The SystemTimer drops the pending timers."""
         self.generation += 1
         for pool in self._pools.values():
             pool.abandon()

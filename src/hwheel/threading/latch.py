@@ -7,8 +7,8 @@ import threading
 class Latch:
     """A threading.Event that cannot be cleared and that survives Ctrl-C.
 
-    An Event holds a lock while Python code runs, so Ctrl-C at the wrong moment leaves it locked, and then all other
-    threads that use it hang. Here each step is a single call of a lock.
+    An Event holds a lock while Python code runs. So Ctrl-C at the wrong moment leaves it locked, and all other threads
+    that use it then hang. Here each step is a single call of a lock.
     """
 
     __slots__ = ("_gate", "_is_set")

@@ -74,13 +74,13 @@ class InlineDispatcher:
 
     def wait_for_expiry(self, timer: BaseTimer, deadline: float | None) -> None:
         """Wait for about as long as it takes until the next task expires. Without a reaper, advance the clock."""
-        if not self.threads.has_reaper:
-            timer._advance_clock(int(_at_most(MAX_POLL_S, deadline) * 1e9))
-            self.dispatch(timer, in_caller=True)
-            return
         next_deadline = timer.next_deadline
         wait = MIN_POLL_S if next_deadline is None else min(max(next_deadline - timer.time(), MIN_POLL_S), MAX_POLL_S)
-        time.sleep(_at_most(wait, deadline))
+        if self.threads.has_reaper:
+            time.sleep(_at_most(wait, deadline))
+        else:
+            timer._advance_clock(int(_at_most(wait, deadline) * 1e9))
+            self.dispatch(timer, in_caller=True)
 
     def wait_for_running(self, timer: BaseTimer, deadline: float | None) -> None:
         """Wait until the callbacks that an executor is running now have ended. The timer's own threads have ended."""
@@ -106,7 +106,7 @@ class ExecutorDispatcher(InlineDispatcher):
         self._executor = executor
         processes = sys.modules.get("concurrent.futures.process")
         self.runs_elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
-        # Submitted and not finished, by number; in a forked child those of the parent, too. None: about to be filled.
+        # Submitted and not finished, by number; a forked child also has those of its parent. None: about to be filled.
         self._submitted: dict[int, HandedOut | None] = {}
         self._interrupted: deque[HandedOut] = deque()  # taken out, but Ctrl-C interrupted their submit()
         # Released whenever a task finishes. It is no Event: Ctrl-C in the thread that waits could leave the lock of an
@@ -122,7 +122,7 @@ class ExecutorDispatcher(InlineDispatcher):
 
     def may_run_more(self, timer: BaseTimer) -> bool:
         generation = timer._generation()
-        # A snapshot is enough: a task that is taken out replaces a None. Interrupted tasks are in the dictionary, too.
+        # A snapshot is enough: a task that is taken out replaces a None. The dictionary also has the interrupted tasks.
         return any([one is None or one.generation == generation for one in [*self._submitted.values()]])
 
     def drain(self, timer: BaseTimer, deadline: float | None) -> None:

@@ -6,6 +6,7 @@ Each change of the dictionary is a single atomic step instead.
 
 import atexit
 import concurrent.futures.thread  # noqa: F401  # pyright: ignore[reportUnusedImport]  # its fork handler runs first
+import functools
 import itertools
 import os
 import threading
@@ -21,12 +22,9 @@ _followers: dict[int, weakref.ref[Any]] = {}
 def follow_process(follower: Any) -> None:
     """Call the follower's ``_after_fork_in_child()`` and ``_at_exit()`` when these happen, as long as it lives."""
     number = next(_numbers)
-    forget = _followers.pop  # bound now, because a module's names may be gone at exit
-
-    def on_gone(_: Any) -> None:
-        forget(number, None)
-
-    _followers[number] = weakref.ref(follower, on_gone)
+    # Not a function in Python, so that an exception from outside cannot strike in it.
+    forget = functools.partial(_followers.pop, number)
+    _followers[number] = weakref.ref(follower, forget)
 
 
 def followers() -> list[Any]:
@@ -43,9 +41,9 @@ def main_thread_has_ended() -> bool:
 def end_forked_thread() -> None:
     """End the process if a callback forked it in this thread and has now returned.
 
-    The thread that forks is the main thread of the child. So this waits for the other non-daemon threads, as the end of
-    a main thread does, and then ends the process: daemon threads of timers would keep it alive. Nothing is flushed and
-    no exit handler runs, as always when a forked thread ends.
+    The thread that forks is the main thread of the child. So this function waits for the other non-daemon threads, as
+    Python does at the end of a main thread. Then it ends the process, which daemon threads of timers would keep alive.
+    Nothing is flushed and no exit handler runs, as always when a forked thread ends.
     """
     if threading.main_thread() is threading.current_thread():
         try:

@@ -12,7 +12,7 @@ class ManualTimer(BaseTimer):
 
     Callbacks run inside ``advance()``, in the calling thread, in the order of their deadlines. Inside a callback,
     ``time()`` is the time of its tick. A task that a callback adds runs in the same ``advance()`` if it expires within
-    it; a task without delay waits for the next one, ``advance(0)`` for example.
+    it. A task without delay waits for the next call, for example ``advance(0)``.
 
     Args:
         name: Shown in the repr.

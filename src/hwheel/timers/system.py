@@ -1,5 +1,6 @@
 """SystemTimer: the wheel on a real clock, with its threads."""
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, Literal
@@ -155,10 +156,12 @@ class SystemTimer(BaseTimer):
         if self._dispatcher.is_in_callback(self):
             raise RuntimeError("drain() in a callback would wait for itself")
         if has_more and not self.closed:
-            self._ensure_started()  # in a forked child, where starting the threads has failed
+            with contextlib.suppress(TimerClosed):  # by another thread, since the check
+                self._ensure_started()  # in a forked child, where starting the threads has failed
         self._close(True)
-        while self._has_more() and seconds_left(deadline) != 0 and not self._is_stopping():
-            self._dispatcher.wait_for_expiry(self, deadline)
+        with contextlib.suppress(TimerClosed):  # a timer that another thread has closed has no callable clock
+            while self._has_more() and seconds_left(deadline) != 0 and not self._is_stopping():
+                self._dispatcher.wait_for_expiry(self, deadline)
         is_done = not self._has_more()
         return self.close(run_pending=is_done, timeout=seconds_left(deadline) if is_done else 0)
 

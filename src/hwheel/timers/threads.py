@@ -2,7 +2,8 @@
 
 The reaper waits in compiled code without the GIL. If the timer has an executor thread, the reaper needs no GIL at all:
 it moves expired tasks to a list on which that thread waits. Otherwise the reaper returns to Python with each expired
-bucket and dispatches the tasks itself.
+bucket and dispatches the tasks itself. The loop of each thread is also compiled, so another thread cannot end it by
+raising an exception there with `PyThreadState_SetAsyncExc`.
 
 There is no lock here. A thread takes its role when it begins to run, and ends if the role is taken. So a Ctrl-C may
 interrupt the start of a thread, and a signal handler may start a thread while another one is being started.
@@ -19,7 +20,6 @@ from hwheel_core import BaseTimer
 REAPER, EXECUTOR = range(2)  # enum Role in the core
 NAMES = ("reaper", "executor")
 REAPER_EXIT_S = 1.0  # how long the interpreter's exit waits for a reaper
-ERROR_PAUSE_S = 0.1  # after an error of the timer itself, so that a broken clock does not make a thread spin
 
 Turn: TypeAlias = Callable[[int], bool]  # turn(generation): wait, work; False: the thread ends
 
@@ -36,10 +36,8 @@ class TimerThreads:
         """Start the threads. If one cannot be started, the add that caused this raises and adds nothing."""
 
         def reap(generation: int) -> bool:
-            if not timer._reap(generation):
-                return False
-            dispatch(timer)
-            return True
+            dispatch(timer)  # first, because an exception from outside may have interrupted it
+            return timer._reap(generation)
 
         def run_ready(generation: int) -> bool:
             if not timer._await_work(generation):
@@ -56,7 +54,8 @@ class TimerThreads:
 
     def _start_thread(self, timer: BaseTimer, role: int, turn: Turn) -> None:
         name = f"{NAMES[role]}-{timer.name}"
-        thread = threading.Thread(target=_run_thread, args=(timer, role, turn), name=name, daemon=True)
+        arguments = (role, turn, end_forked_thread)
+        thread = threading.Thread(target=timer._run_thread, args=arguments, name=name, daemon=True)
         self._roles[thread] = role  # first, because an interrupted start may have started the thread
         thread.start()
 
@@ -82,35 +81,6 @@ class TimerThreads:
             for thread, role in [*self._roles.items()]:
                 if role == REAPER and thread.is_alive():
                     thread.join(REAPER_EXIT_S)
-
-
-def _run_thread(timer: BaseTimer, role: int, turn: Turn) -> None:
-    """Take the role, and take turn after turn until the timer stops. Errors do not end the thread."""
-    generation = timer._take_role(role)
-    if generation is None:
-        return
-    try:
-        while _take_turn(timer, turn, generation):
-            pass
-    finally:
-        if timer._generation() == generation:
-            timer._leave_role(role, generation)
-        else:
-            end_forked_thread()
-
-
-def _take_turn(timer: BaseTimer, turn: Turn, generation: int) -> bool:
-    try:
-        return turn(generation)
-    except BaseException as error:  # of the timer's clock, for example
-        if timer._is_stopping():
-            return False
-        try:
-            timer._report_error(timer, error)
-        except BaseException:
-            pass  # out of memory: the expired tasks are tried again, and their error is reported then
-        time.sleep(ERROR_PAUSE_S)
-        return True
 
 
 def deadline_after(timeout: float | None) -> float | None:

@@ -48,7 +48,7 @@ def draw(study: Study, advice: Advice, out: Path) -> list[Path]:
     return files
 
 
-def points_of(study: Study, advice: Advice) -> dict[tuple[int, int], Any]:
+def costs_by_setting(study: Study, advice: Advice) -> dict[tuple[int, int], Any]:
     return {
         (costs.tick_ms, costs.wheel_size): costs for costs in study.costs if costs.timeout_ms == advice.costs.timeout_ms
     }
@@ -57,7 +57,7 @@ def points_of(study: Study, advice: Advice) -> dict[tuple[int, int], Any]:
 def lateness(figure: Any, study: Study, advice: Advice) -> None:
     """Plot lateness and wake-ups by tick, with the recommended wheel size."""
     size = advice.costs.wheel_size
-    rows = [costs for (_, one), costs in sorted(points_of(study, advice).items()) if one == size]
+    rows = [costs for (_, one), costs in sorted(costs_by_setting(study, advice).items()) if one == size]
     ticks = [costs.tick_ms for costs in rows]
     late, woken = figure.subplots(1, 2)
     for name, colour, width in (("max", ORANGE, 5), ("p99", BLUE, 2), ("p50", GREEN, 2)):  # max and p99 often coincide
@@ -87,7 +87,7 @@ def lateness(figure: Any, study: Study, advice: Advice) -> None:
 
 def cost(figure: Any, study: Study, advice: Advice) -> None:
     """Plot moves and memory by wheel size."""
-    points = points_of(study, advice)
+    points = costs_by_setting(study, advice)
     ticks = sorted({tick for tick, _ in points})
     shown = [tick for tick in ticks if tick in (ticks[0], advice.costs.tick_ms, ticks[-1])]
     sizes = sorted({size for _, size in points})
@@ -145,7 +145,7 @@ def pending(figure: Any, study: Study, advice: Advice) -> None:
 
 
 def timeouts(figure: Any, study: Study, advice: Advice) -> None:
-    """Plot the share of timers that would expire by timeout."""
+    """Plot the share of timers that would expire, for each timeout."""
     lengths = curves_of(study).lengths
     share = lengths.would_expire
     now = advice.costs.fired / advice.costs.timers
@@ -174,7 +174,7 @@ def timeouts(figure: Any, study: Study, advice: Advice) -> None:
 
 
 def finding(share: npt.NDArray[np.float64], now: float) -> str:
-    """Find the shortest timeout for all with about as many expiries as now."""
+    """Describe the shortest common timeout with about as many expiries as now."""
     enough = np.flatnonzero(share <= now * 1.1 + 1e-6)
     step = int(enough[0]) if len(enough) else len(share) - 1
     return (

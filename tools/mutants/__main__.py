@@ -1,8 +1,8 @@
-"""Break the wheel in small ways and check that the comparison with the model (tools/plain) notices each.
+"""Break the wheel in small ways and check that the comparison with the model (tools/plain) detects each.
 
 A mutant changes one operator, constant, or statement of a file in hwheel_core/wheel. It is killed if the program does
-not compile, fails under AddressSanitizer, or does not finish. A mutant that survives is printed. It is equivalent to
-the original, or only the tests in Python notice it, or a test is missing.
+not compile, fails under AddressSanitizer, or does not finish. A mutant that survives is printed. Either it is
+equivalent to the original, or only the tests in Python detect it, or a test is missing.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def mutants_of(file: Path) -> list[tuple[Path, int, str]]:
 
 
 def survives(mutant: tuple[Path, int, str]) -> bool:
-    """Build and run a mutant. Return True if nothing noticed it."""
+    """Build and run a mutant. Return True if it was not detected."""
     file, number, changed = mutant
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -91,9 +91,9 @@ def survives(mutant: tuple[Path, int, str]) -> bool:
 def main() -> int:
     """Run the command. Return 1 if a mutant survives."""
     parser = argparse.ArgumentParser(prog="mutants", description=__doc__)
-    parser.add_argument("--count", type=int, help="a random sample of this size (default: all mutants)")
-    parser.add_argument("--seed", type=int, default=1, help="of the sample")
-    parser.add_argument("--only", help="a file, for example queue.pxi")
+    parser.add_argument("--count", type=int, help="try a random sample of this size (default: all mutants)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the sample")
+    parser.add_argument("--only", help="change only this file, for example queue.pxi")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     files = [file for file in sorted(WHEEL.glob("*.pxi")) if options.only in (None, file.name)]

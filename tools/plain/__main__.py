@@ -1,12 +1,10 @@
 """Run the plain half of the core, which holds no Python object, as a program in C.
 
-`threads` runs threads over two timers under ThreadSanitizer. `random` compares the core with a simple model on random
-inputs. `inputs` does the same on files, for example those that tools/fuzz found.
+`random` compares the core with a simple model on random inputs. `inputs` does the same on files, for example those that
+tools/fuzz found. tools/schedules runs threads.
 """
 
 import argparse
-import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,21 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import plain_build
-import plain_faults
-
-
-def without_randomized_addresses(program: Path) -> list[str]:
-    """Return the command of a program at fixed addresses, because ThreadSanitizer's shadow may be at a random one."""
-    prefix = ["setarch", platform.machine(), "-R"] if shutil.which("setarch") else []
-    return [*prefix, str(program)]
 
 
 def command_of(options: argparse.Namespace, folder: Path) -> list[str]:
     """Build the program and return its command."""
-    if options.mode == "threads":
-        changes = plain_faults.without_locks(options.broken) if options.broken else []
-        program = plain_build.build_threads(folder, changes)
-        return [*without_randomized_addresses(program), "threads", str(options.seconds), str(options.seed)]
     program = plain_build.build(folder)
     if options.mode == "random":
         return [str(program), "random", "0", str(options.seed), str(options.count)]
@@ -39,10 +26,6 @@ def main() -> int:
     """Run the command and return its exit status."""
     parser = argparse.ArgumentParser(prog="plain", description=__doc__)
     modes = parser.add_subparsers(dest="mode", required=True)
-    threads = modes.add_parser("threads", help="threads under ThreadSanitizer")
-    threads.add_argument("--seconds", type=float, default=60)
-    threads.add_argument("--seed", type=int, default=1)
-    threads.add_argument("--broken", choices=plain_faults.LOCKING, help="remove the locks of this function")
     random = modes.add_parser("random", help="random inputs, compared with the model")
     random.add_argument("--count", type=int, default=100_000)
     random.add_argument("--seed", type=int, default=1)

@@ -2,7 +2,7 @@
 
 
 cdef void life_hold_run(Life* self, const Entry* head) noexcept nogil:
-    """Hold the run of a head that was taken. The core says where the run ends; the order is checked when it is taken."""
+    """Mark the run of a taken head as held. The core says where the run ends. life_end_take checks the order."""
     cdef const Batch* batch = entry_batch(head)
     cdef int64_t at = head.due_index
     cdef int first = TASKS + batch_slot(batch) * LONGEST
@@ -15,7 +15,7 @@ cdef void life_hold_run(Life* self, const Entry* head) noexcept nogil:
 
 
 cdef bint life_begin_take(Life* self, Holder* holder, bint returned) noexcept nogil:
-    """Take the next expired entry. Return False if there is none."""
+    """Take the next expired entry. Return False if no entry has expired."""
     cdef Timer* timer = self.timer
     cdef Entry* entry
     cdef Batch* batch
@@ -80,7 +80,7 @@ cdef void life_put_back_task(Life* self, Holder* holder) noexcept nogil:
     cdef Task* task = life_task(self, i)
     cdef bint is_back, should = task.state == TASK_EXPIRED
     if should and self.versions[i] != holder.version:
-        return                          # another thread added it again and has it
+        return                          # the task was added and taken again in the meantime
     lock_wait(self.timer)
     is_back = task_put_back_locked(self.timer, task)
     lock_release(self.timer)
@@ -110,7 +110,7 @@ cdef void life_put_back(Life* self, Holder* holder) noexcept nogil:
 
 
 cdef void life_hand_out(Life* self, int64_t most, bint returned) noexcept nogil:
-    """Take and finish at most so many expired entries; 0: all."""
+    """Take and finish at most `most` expired entries; 0: all."""
     cdef Holder holder
     holder.timer = NOBODY
     while life_begin_take(self, &holder, returned):
@@ -174,7 +174,7 @@ cdef void life_fork(Life* self) noexcept nogil:
 
 
 cdef void life_measure(Life* self) noexcept nogil:
-    """Compare the number of entries in the buckets."""
+    """Compare the number of entries in the buckets with the model."""
     cdef Occupancy* occupancy = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
     cdef int64_t count = 0, i
     occupancy.columns = 8

@@ -1,8 +1,8 @@
 # A Life is one timer with tasks and batches and a model of them. The bytes of an input choose operations, and after each
 # one the timer and the model are compared. plain_build.py compiles this behind the plain half of the core, with main.c.
 #
-# There is one thread, but operations are split where other threads could run: an advance stops after each slice, which has
-# only a few entries (see plain_build.py), and a Holder keeps what it has taken while other operations run.
+# There is one thread, but operations are split where other threads could run. An advance stops after each slice of a few
+# entries (see plain_build.py), and a Holder keeps the entries that it has taken while other operations run.
 
 from libc.stdint cimport uint8_t
 

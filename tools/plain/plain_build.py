@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CORE = HERE.parents[1] / "hwheel_core"
 PYTHON_PART = "# With Python objects."  # the comment where the plain half ends, in _core.pyx and _core.pxd
-PARTS = ("life", "tasks", "batches", "hand_out", "run", "threads")
+PARTS = ("life", "tasks", "batches", "hand_out", "run")
 
 # The loops that release the lock after a slice of entries release it after a few, so that inputs reach every state in
 # between.
@@ -84,13 +84,6 @@ def build(folder: Path, changes: list[Change] | None = None) -> Path:
     write_sources(folder, [*SMALL_SLICES, *(changes or [])])
     translate(folder)
     return compile_program(folder, "cc", "-O1", "-g", "model.c")
-
-
-def build_threads(folder: Path, changes: list[Change] | None = None, sanitizer: str = "-fsanitize=thread") -> Path:
-    """Build the program for many threads as on CPython without a GIL, where adds go through inboxes."""
-    write_sources(folder, changes or [])
-    translate(folder)
-    return compile_program(folder, "cc", "-O1", "-g", "-DHW_INBOXES=1", "-DHW_MEETINGS=0", sanitizer, "model.c")
 
 
 def build_fuzzer(folder: Path) -> Path:

@@ -1,8 +1,6 @@
 """Faults to plant into a copy of the core, so that tests can see that the driver finds them."""
 
-import re
-
-from plain_build import CORE, Change, plain_files
+from plain_build import Change
 
 # {fault: (old text, new text)}. One program has all of them, because a build takes long; its argument FAULT
 # activates the fault with that NUMBER, counted from 1.
@@ -50,20 +48,7 @@ FAULTS = {
     ),
 }
 
-# Functions whose missing locks ThreadSanitizer must report.
-LOCKING = ("registry_leave", "batch_take", "timer_grow", "timer_stop", "inboxes_open_locked")
-LOCK_CALL = re.compile(r"^( +)(?:lock_(?:wait|release|yield)|hw_mutex_(?:lock|unlock))\(.*$", re.MULTILINE)
-
 
 def planted() -> list[Change]:
     """Return the changes that plant all of FAULTS."""
     return [(old, new.replace("NUMBER", str(number))) for number, (old, new) in enumerate(FAULTS.values(), 1)]
-
-
-def without_locks(function: str) -> list[Change]:
-    """Return the change that removes every lock call from a function of LOCKING."""
-    definition = re.compile(rf"^cdef [^\n]* {function}\(.*?(?=\n\n\n|\Z)", re.MULTILINE | re.DOTALL)
-    (body,) = [found[0] for file in plain_files() if (found := definition.search((CORE / file).read_text()))]
-    unlocked, count = LOCK_CALL.subn(r"\1pass", body)
-    assert count >= 2, f"{function} has {count} lock calls"
-    return [(body, unlocked)]

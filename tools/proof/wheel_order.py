@@ -16,11 +16,11 @@ Invariants of every dispatch of a tick:
 from collections.abc import Iterator
 from typing import NamedTuple
 
-Entry = tuple[int, int]  # its time, and the number of pending tasks of that time that were added before it
+Entry = tuple[int, int]  # its time, and the number of pending tasks with that time that were added earlier
 
 
 class Wheel(NamedTuple):
-    """One state. During an advance `flush` has the entries still to be placed, and `due` those of the present tick."""
+    """One state. During an advance `flush` has the entries still to be placed, and `due` those of the current tick."""
 
     time: int  # of the finest level; the others have this time rounded down to their tick
     levels: int

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+extern int world_inboxes, world_meetings;
+
 /* The accesses of the real platform, under other names. */
 #define hw_load real_load
 #define hw_store real_store

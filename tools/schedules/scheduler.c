@@ -6,27 +6,35 @@
  * With CHOICES, or without COUNT, it runs one schedule and prints its steps. PLANTED is the number of a fault of planted.py; 0 is none.
  *
  * Threads are coroutines of one thread of the system. Before each step (controlled.h) the scheduler chooses which of them
- * goes on. A schedule is the list of these choices, and of the faults among them. The search runs one schedule after
- * another, each from the beginning: it repeats all choices of the last schedule but the latest one that has an alternative.
+ * continues. A schedule is the list of these choices, and of the faults among them. The search runs one schedule after
+ * another, each from the beginning. It repeats the choices of the previous schedule up to the last one that has an
+ * alternative, and takes the alternative there.
  *
- * Exhaustive: a switch away from a thread that could go on is a preemption (Musuvathi and Qadeer, "Iterative Context Bounding
+ * Exhaustive: a switch away from a thread that could continue is a preemption (Musuvathi and Qadeer, "Iterative Context Bounding
  * for Systematic Testing of Multithreaded Programs", 2007). A preempted thread sleeps until another thread makes a step that
- * depends on its own next one. If it would go on before that, the same states come from the schedule that preempts it one step
- * later, with no more preemptions; so the search drops the schedule.
+ * depends on its own next step. If it continued earlier, the search drops the schedule: another schedule preempts the thread one
+ * step later, and reaches the same states with no more preemptions.
  *
  * Random: probabilistic concurrency testing (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of
  * Finding Bugs", 2010). The thread with the highest priority runs, and at a few random steps the running thread gets the
- * lowest one. */
-int world_inboxes, world_meetings; /* HW_INBOXES and HW_MEETINGS of the core */
-#include "plain_core.c"
+ * lowest priority.
+ *
+ * Compiled with RACES, each thread is a fiber of ThreadSanitizer, and a switch orders nothing. So in each schedule the sanitizer
+ * reports any two accesses that neither a lock nor an atomic access puts in an order. */
+#include "controlled.h"
+#include "plain_core.h"
+#include "scheduler.h"
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <ucontext.h>
 #include <unistd.h>
+
+int world_inboxes, world_meetings; /* HW_INBOXES and HW_MEETINGS of the core */
 
 enum {
     THREADS = 10, /* 0 ends the scenario; the last ones are started on the way */
@@ -41,6 +49,7 @@ enum {
 };
 
 typedef struct {
+    const char *name;
     void (*run)(int64_t, int64_t, int64_t);
     int64_t arguments[3];
 } Operation;
@@ -83,7 +92,68 @@ static int is_random;
 static uint64_t chance;
 static int64_t change_at[CHANGES];
 
-static void leave(enum Outcome outcome) { _longjmp(outside, outcome); }
+/* --- data races ---------------------------------------------------------------------------------------------------- */
+
+#ifdef RACES
+#include <sanitizer/common_interface_defs.h>
+#include <sanitizer/tsan_interface.h>
+void AnnotateBenignRaceSized(const char *file, int line, const volatile void *place, size_t size, const char *why);
+void AnnotateIgnoreReadsBegin(const char *file, int line);
+void AnnotateIgnoreReadsEnd(const char *file, int line);
+
+#define WATCHES_RACES 1
+static void *fibers[THREADS + 1]; /* the last one is the search */
+
+/* Creates the fiber of a thread again, because the sanitizer would keep the calls that the last schedule did not finish. */
+static void fiber_create(int number)
+{
+    fibers[THREADS] = __tsan_get_current_fiber();
+    if (fibers[number] != NULL)
+        __tsan_destroy_fiber(fibers[number]);
+    fibers[number] = __tsan_create_fiber(0);
+}
+
+static void order_after(void *place) { __tsan_acquire(place); }
+static void order_before(void *place) { __tsan_release(place); }
+
+static void fiber_switch(int next)
+{
+    if (current >= 0 && current < THREADS)
+        order_before(stacks[current]);
+    __tsan_switch_to_fiber(fibers[next], __tsan_switch_to_fiber_no_sync);
+}
+
+void ignore_races(void *place, size_t size) { AnnotateBenignRaceSized(__FILE__, __LINE__, place, size, "the model"); }
+
+void ignore_reads(int begin)
+{
+    if (begin)
+        AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    else
+        AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+}
+#else
+#define WATCHES_RACES 0
+static void fiber_create(int number) { (void)number; }
+static void order_after(void *place) { (void)place; }
+static void order_before(void *place) { (void)place; }
+static void fiber_switch(int next) { (void)next; }
+void ignore_races(void *place, size_t size) { (void)place, (void)size; }
+void ignore_reads(int begin) { (void)begin; }
+#endif
+
+/* Order all earlier steps of all threads before the next step of the current one. */
+static void order_after_all(void)
+{
+    for (int i = 0; i < THREADS; i++)
+        order_after(stacks[i]);
+}
+
+static void leave(enum Outcome outcome)
+{
+    fiber_switch(THREADS);
+    _longjmp(outside, outcome);
+}
 
 void fail(const char *what, int64_t found, int64_t expected)
 {
@@ -109,8 +179,6 @@ typedef struct {
 static char arena[ARENA] __attribute__((aligned(64)));
 static size_t arena_used;
 static int64_t blocks_live;
-
-static int decide_fault(void);
 
 void *PyMem_RawMalloc(size_t size)
 {
@@ -173,8 +241,8 @@ static int decide(int options)
     return plan[depth++].chosen;
 }
 
-/* True if a fault shall happen here. */
-static int decide_fault(void)
+/* Return true to inject a fault here. */
+int decide_fault(void)
 {
     if (current <= 0 || current > scripted || faults_left == 0)
         return 0;
@@ -188,8 +256,6 @@ static int decide_fault(void)
 
 /* The way of a fork: 1 in the child. */
 int decide_child(void) { return decide(2); }
-
-int decide_end(void) { return decide_fault(); }
 
 static int is_enabled(const Thread *self)
 {
@@ -336,6 +402,7 @@ static void go_to(int next)
     if (next != current)
         for (int i = 0; i < THREADS; i++)
             threads[i].spins = 0;
+    fiber_switch(next);
     current = next;
     if (self->runs)
         _longjmp(self->here, 1);
@@ -368,6 +435,7 @@ void step(enum StepKind kind, const void *object)
 static void thread_end(void)
 {
     threads[current].ended = 1;
+    threads[current].runs = 0;
     go_to(choose(-1));
 }
 
@@ -375,8 +443,9 @@ static void thread_main(void)
 {
     int me = current;
     if (_setjmp(threads[me].base) == 0)
-        _longjmp(outside, 1);
+        leave(1);
     me = current;
+    order_after(&threads[me]);
     if (me == 0) {
         threads[me].doing = "end";
         world_end();
@@ -384,21 +453,25 @@ static void thread_main(void)
     }
     for (int i = 0; i < lengths[me]; i++) {
         const Operation *operation = &scripts[me][i];
+        threads[me].doing = operation->name;
+        step(STEP_BEGIN, NULL);
         operation->run(operation->arguments[0], operation->arguments[1], operation->arguments[2]);
     }
     thread_end();
 }
 
-static void threads_create(void)
+static void thread_create(int number)
 {
     static ucontext_t context;
-    for (current = 0; current < THREADS; current++) {
-        getcontext(&context);
-        context.uc_stack.ss_sp = stacks[current];
-        context.uc_stack.ss_size = STACK;
-        makecontext(&context, thread_main, 0);
-        if (_setjmp(outside) == 0)
-            setcontext(&context);
+    current = number;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stacks[number];
+    context.uc_stack.ss_size = STACK;
+    makecontext(&context, thread_main, 0);
+    fiber_create(number);
+    if (_setjmp(outside) == 0) {
+        fiber_switch(number);
+        setcontext(&context);
     }
 }
 
@@ -409,6 +482,7 @@ static void thread_begin(int number)
     threads[number].kind = STEP_BEGIN;
     threads[number].doing = "begin";
     threads[number].priority = is_random ? 1 + (int)draw(1000) : 0;
+    order_before(&threads[number]);
 }
 
 /* Start a thread for one operation. */
@@ -419,7 +493,7 @@ void thread_start(void (*run)(int64_t, int64_t, int64_t))
         number++;
     if (number == THREADS)
         fail("threads", number, THREADS - 1);
-    scripts[number][0] = (Operation){run, {0, 0, 0}};
+    scripts[number][0] = (Operation){"started", run, {0, 0, 0}};
     lengths[number] = 1;
     thread_begin(number);
 }
@@ -430,18 +504,18 @@ void threads_end_others(void)
     for (int i = 1; i < THREADS; i++)
         if (i != current)
             threads[i].ended = 1;
+    order_after_all();
 }
 
 void thread_is_server(void) { threads[current].is_server = 1; }
-void thread_does(const char *what)
-{
-    threads[current].doing = what;
-    step(STEP_BEGIN, NULL);
-}
-int thread_number(void) { return current; }
 int64_t step_number(void) { return steps; }
 int hw_thread_number(void) { return current; }
-void wait_until_quiet(void) { step(STEP_QUIET, NULL); }
+
+void wait_until_quiet(void)
+{
+    step(STEP_QUIET, NULL);
+    order_after_all();
+}
 
 /* --- the platform -------------------------------------------------------------------------------------------------- */
 
@@ -453,6 +527,7 @@ void hw_mutex_lock(hw_mutex *self)
     if (current >= 0)
         threads[current].spins++;
     self->holder = current + 1;
+    order_after(self);
 }
 
 int hw_mutex_trylock(hw_mutex *self)
@@ -461,6 +536,7 @@ int hw_mutex_trylock(hw_mutex *self)
     if (self->holder)
         return 0;
     self->holder = current + 1;
+    order_after(self);
     return 1;
 }
 
@@ -469,6 +545,7 @@ void hw_mutex_unlock(hw_mutex *self)
     step(STEP_UNLOCK, self);
     if (self->holder != current + 1)
         fail("a mutex is unlocked by a thread that does not hold it", current, self->holder - 1);
+    order_before(self);
     self->holder = 0;
 }
 
@@ -564,6 +641,7 @@ int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t alarm_ms, void *i
 
 static void run_prepare(void)
 {
+    order_after_all();
     arena_used = 0;
     blocks_live = 0;
     now_ns = START_MS * (int64_t)1000000;
@@ -574,6 +652,8 @@ static void run_prepare(void)
     failure[0] = 0;
     for (int i = 0; i < THREADS; i++) {
         Thread *self = &threads[i];
+        if (WATCHES_RACES && self->runs)
+            thread_create(i);
         self->exists = self->runs = self->ended = self->sleeps = self->is_signaled = self->is_server = self->spins = 0;
         self->ran_at = 0;
     }
@@ -629,11 +709,25 @@ static int report(void)
     return 1;
 }
 
+#ifdef RACES
+static void raced(void)
+{
+    snprintf(failure, sizeof failure, "data race");
+    report();
+}
+#endif
+
 static void crashed(int number)
 {
-    snprintf(failure, sizeof failure, number == SIGALRM ? "a step that does not end" : "signal %d", number);
+    snprintf(failure, sizeof failure, number == SIGVTALRM ? "a step that does not end" : "signal %d", number);
     report();
     _exit(1);
+}
+
+/* Measures processor time, because other programs may keep this one from running. */
+static void watch(void)
+{
+    setitimer(ITIMER_VIRTUAL, &(struct itimerval){.it_value.tv_sec = 3}, NULL);
 }
 
 static void watch_over(int number)
@@ -642,7 +736,7 @@ static void watch_over(int number)
     if (seen == runs + steps)
         crashed(number);
     seen = runs + steps;
-    alarm(3);
+    watch();
 }
 
 static int search_all(void)
@@ -672,10 +766,7 @@ static int search_random(int64_t count, uint64_t seed)
     return 1;
 }
 
-static const struct {
-    const char *name;
-    void (*run)(int64_t, int64_t, int64_t);
-} OPERATIONS_BY_NAME[] = {
+static const Operation NAMED[] = {
     {"add", op_add},         {"cancel", op_cancel},   {"move", op_move},         {"batch", op_batch},
     {"extend", op_extend},   {"drop", op_drop},       {"shift", op_shift},       {"take", op_take},
     {"reap", op_reap},       {"execute", op_execute}, {"sleep", op_sleep},       {"pass", op_pass},
@@ -700,9 +791,9 @@ static int parse(char *text)
             if (word == NULL)
                 continue;
             lengths[number]++;
-            for (size_t i = 0; i < sizeof OPERATIONS_BY_NAME / sizeof *OPERATIONS_BY_NAME; i++)
-                if (strcmp(word, OPERATIONS_BY_NAME[i].name) == 0)
-                    made->run = OPERATIONS_BY_NAME[i].run;
+            for (size_t i = 0; i < sizeof NAMED / sizeof *NAMED; i++)
+                if (strcmp(word, NAMED[i].name) == 0)
+                    *made = NAMED[i];
             if (lengths[number] > OPERATIONS || made->run == NULL)
                 return 0;
             for (int i = 0; i < 3 && (word = strtok_r(NULL, " ", &after_word)); i++)
@@ -722,9 +813,13 @@ int main(int count, char **arguments)
     }
     signal(SIGSEGV, crashed);
     signal(SIGABRT, crashed);
-    signal(SIGALRM, watch_over);
-    alarm(3);
-    threads_create();
+    signal(SIGVTALRM, watch_over);
+    watch();
+    for (int i = 0; i < THREADS; i++)
+        thread_create(i);
+#ifdef RACES
+    __sanitizer_set_death_callback(raced);
+#endif
     is_random = strcmp(arguments[3], "random") == 0;
     tracing = count == 6 && is_random;
     planted_fault = atoi(arguments[1]);

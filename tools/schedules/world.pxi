@@ -1,8 +1,8 @@
 # The world of a schedule: one timer, its tasks and batches, the operations of the scenarios, and a model of their results.
 #
 # A model entry is settled where nothing else can run: after the last step of an operation, or under the timer's lock. So the
-# model and the core see all operations in the same order. An operation on a batch releases the lock in between; its entries
-# are `unsettled` meanwhile, and some rules leave them out.
+# model and the core see all operations in the same order. An operation on a batch releases the lock in between. During
+# this time its entries are `unsettled`, and some rules leave them out.
 
 cdef extern from "scheduler.h" nogil:
     enum:
@@ -11,11 +11,9 @@ cdef extern from "scheduler.h" nogil:
     int world_meetings
     void fail(const char*, int64_t, int64_t)
     int decide_child()
-    int decide_end()
+    int decide_fault()
     void thread_start(void (*)(int64_t, int64_t, int64_t) noexcept nogil)
     void thread_is_server()
-    void thread_does(const char*)
-    int thread_number()
     void threads_end_others()
     void wait_until_quiet()
     int64_t step_number()
@@ -23,6 +21,8 @@ cdef extern from "scheduler.h" nogil:
     void clock_advance(int64_t)
     int64_t clock_now_ms()
     int64_t memory_live()
+    void ignore_races(void*, size_t)
+    void ignore_reads(bint)
 
 cdef enum:
     TASKS = 8               # the second half belongs to a group
@@ -53,7 +53,7 @@ cdef struct World:
     Group* group
     GroupTask tasks[8]      # TASKS
     Batch* batches[2]       # BATCHES
-    int is_published[2]     # the add of a batch has returned, so that other threads can have it
+    uintptr_t is_published[2]   # the add of a batch has returned, so that other threads can have it
     int references[2]       # to each batch: the scenario's and the timer's
     Item items[24]          # ITEMS
     int64_t added
@@ -67,10 +67,8 @@ cdef struct World:
     bint has_reaper         # at the beginning
     bint has_worker
     bint closed
-    bint hurried            # drain() has begun, at this step
-    int64_t hurried_at
+    int64_t hurried_at      # the step at which drain() began; 0: it has not
     bint in_child
-    bint keeps_references   # "keep": the timer is freed by its last reference
 
 cdef World world
 cdef public int planted_fault = 0       # the fault of planted.py that is active; 0: none
@@ -131,7 +129,7 @@ cdef void item_check_order(int i) noexcept nogil:
     cdef const Item* other
     cdef int64_t due_at = max(step_at_time(item.expiration_ms), item.begun_at)
     cdef int j
-    if world.hurried:
+    if world.hurried_at:
         due_at = min(due_at, world.hurried_at)
     for j in range(ITEMS):
         other = &world.items[j]
@@ -144,7 +142,7 @@ cdef void item_check_order(int i) noexcept nogil:
 
 
 cdef void item_ran(int i, bint is_first) noexcept nogil:
-    if not world.hurried:
+    if not world.hurried_at:
         check(clock_now_ms() >= world.items[i].expiration_ms, "ran early", clock_now_ms(), world.items[i].expiration_ms)
     if is_first:
         item_check_order(i)
@@ -172,9 +170,10 @@ cdef public void world_all_wait(int64_t target_ms) noexcept nogil:
 
 
 cdef public void world_begin() noexcept nogil:
-    global registry_first
+    global registry_first, world_inboxes, world_meetings
     cdef int i
     memset(&world, 0, sizeof(World))
+    ignore_races(&world.batches, sizeof(World) - (<char*>&world.batches - <char*>&world))
     world_inboxes = world_meetings = 0
     registry_first = NULL
     hw_mutex_init(&orphans)
@@ -265,7 +264,7 @@ cdef public void op_inboxes(int64_t meetings, int64_t b, int64_t c) noexcept nog
     world_inboxes = 1
     world_meetings = <int>meetings
     if meetings == 0:
-        inboxes_make(world.timer)
+        inboxes_ensure(world.timer)
 
 
 cdef public void op_limit(int64_t limit, int64_t b, int64_t c) noexcept nogil:
@@ -283,7 +282,7 @@ cdef void world_start_threads() noexcept nogil:
     if not world.has_reaper or hw_peek(&timer.started):
         return
     while ask_again:
-        if timer_start_role(timer, ROLE_REAPER, thread_number() + 1, tries < 2, &ask_again):
+        if timer_start_role(timer, ROLE_REAPER, hw_thread_number() + 1, tries < 2, &ask_again):
             thread_start(op_reap)
         tries += 1
     hw_poke(&timer.started, True)
@@ -304,18 +303,15 @@ cdef public void op_add(int64_t i, int64_t delay_ms, int64_t c) noexcept nogil:
     cdef Deadline deadline
     cdef Status status = TRY_AGAIN
     cdef bint began_closed = world.closed
-    cdef int64_t begun_at
-    thread_does(b"add")
-    begun_at = step_number()
+    cdef int64_t begun_at = step_number()
     world_start_threads()
     clock_read(timer.clock, &now)
     deadline.now, deadline.delay = now, Instant(delay_ms, 0)
     deadline_set(&deadline, timer)
-    if world.items[i].where == ABSENT:
+    if world_inboxes and world.items[i].where == ABSENT and not task_flags(task) & TASK_MEMBER:
         task.deadline_ms = deadline.deadline_ms
         item_begin(<int>i, deadline.expiration_ms, begun_at)
-        if (world_inboxes and not task_flags(task) & TASK_MEMBER
-                and inbox_add(timer, task, deadline.expiration_ms, now.ms * NS_PER_MS + now.ns)):
+        if inbox_add(timer, task, deadline.expiration_ms, now.ms * NS_PER_MS + now.ns):
             item_added(<int>i)
             hw_poke(&world.items[i].is_seen, True)
             world_heed_add(OK, begun_at, began_closed)
@@ -329,7 +325,7 @@ cdef public void op_add(int64_t i, int64_t delay_ms, int64_t c) noexcept nogil:
             item_added(<int>i)
         lock_release(timer)
         if world_inboxes and inboxes_wanted(timer):
-            inboxes_make(timer)
+            inboxes_ensure(timer)
     world_heed_add(status, begun_at, began_closed)
     hw_poke(&world.items[i].is_seen, True)
 
@@ -341,7 +337,6 @@ cdef inline bint task_is_unseen(int64_t i) noexcept nogil:
 
 cdef public void op_cancel(int64_t i, int64_t b, int64_t c) noexcept nogil:
     cdef Status status
-    thread_does(b"cancel")
     if task_is_unseen(i):
         return
     if world_inboxes and inbox_cancel(world.timer, world_task(i)):
@@ -360,9 +355,7 @@ cdef public void op_move(int64_t i, int64_t delay_ms, int64_t c) noexcept nogil:
     cdef Timer* timer = world.timer
     cdef Deadline deadline
     cdef Status status = TRY_AGAIN
-    cdef int64_t begun_at
-    thread_does(b"move")
-    begun_at = step_number()
+    cdef int64_t begun_at = step_number()
     if task_is_unseen(i):
         return
     clock_read(timer.clock, &deadline.now)
@@ -384,7 +377,6 @@ cdef public void op_disband(int64_t a, int64_t b, int64_t c) noexcept nogil:
     cdef int64_t last, left
     cdef Task* task
     cdef bint more = True
-    thread_does(b"disband")
     lock_wait(world.timer)
     last = world.group.joined
     hw_poke(&world.group.closed, True)
@@ -403,7 +395,6 @@ cdef public void op_disband(int64_t a, int64_t b, int64_t c) noexcept nogil:
 
 cdef public void op_keep(int64_t a, int64_t b, int64_t c) noexcept nogil:
     """Take and drop a reference to the timer, as a task does that is created and dies."""
-    thread_does(b"keep")
     timer_keep(world.timer)
     timer_leave(world.timer)
 
@@ -467,9 +458,7 @@ cdef public void op_batch(int64_t b, int64_t count, int64_t delay_ms) noexcept n
     cdef Placement at
     cdef Status status = NEEDS_LEVEL
     cdef bint began_closed = world.closed
-    cdef int64_t begun_at
-    thread_does(b"batch")
-    begun_at = step_number()
+    cdef int64_t begun_at = step_number()
     world_start_threads()
     batch = batch_new()
     if batch is NULL or not batch_prepare(batch, count):
@@ -485,7 +474,7 @@ cdef public void op_batch(int64_t b, int64_t count, int64_t delay_ms) noexcept n
     status = batch_extend(batch, NULL, delays, at, 0)
     batch_settle_added(b, 0, count, status == OK)
     world_heed_add(status, begun_at, began_closed)
-    hw_poke(&world.is_published[b], status == OK)
+    hw_store(&world.is_published[b], status == OK)
     if status != OK:
         world.references[b] = 1
         batch_release(<int>b)
@@ -500,8 +489,7 @@ cdef public void op_extend(int64_t b, int64_t count, int64_t delay_ms) noexcept 
     cdef Placement at
     cdef int64_t first = 0
     cdef Status status = TRY_AGAIN
-    thread_does(b"extend")
-    if not hw_peek(&world.is_published[b]):
+    if not hw_load(&world.is_published[b]):
         return
     batch = world.batches[b]
     memset(&memory, 0, sizeof(BatchMemory))
@@ -528,17 +516,30 @@ cdef public void op_extend(int64_t b, int64_t count, int64_t delay_ms) noexcept 
     batch_heed(<int>b, &release)
 
 
-cdef bint item_is_in_core(int i) noexcept nogil:
-    """Return True if a timer of a batch is pending in the core."""
+cdef bint item_look_up(int i, int64_t* expiration_ms) noexcept nogil:
+    """Look up the time of a timer of a batch in the core, without a lock. Return False if it is not pending there."""
     cdef const Batch* batch = world.batches[(i - TASKS) // LONGEST]
-    cdef const Entry* entry = NULL if batch is NULL else batch_entry(batch, (i - TASKS) % LONGEST)
-    return entry is not NULL and batch_is_pending(batch, entry)
+    cdef const Entry* entry
+    cdef bint found
+    ignore_reads(True)
+    entry = NULL if batch is NULL else batch_entry(batch, (i - TASKS) % LONGEST)
+    found = entry is not NULL and batch_is_pending(batch, entry)
+    if found:
+        expiration_ms[0] = batch.due[entry.due_index].expiration_ms if batch_is_due(batch, entry) else entry.expiration_ms
+    ignore_reads(False)
+    return found
+
+
+cdef inline bint item_is_in_core(int i) noexcept nogil:
+    cdef int64_t expiration_ms
+    return item_look_up(i, &expiration_ms)
 
 
 cdef void item_refresh(int i) noexcept nogil:
     """Take over the time of a timer of a batch, which may have been moved while a thread held it."""
-    if item_is_in_core(i) and entry_is_linked(batch_entry(world.batches[(i - TASKS) // LONGEST], (i - TASKS) % LONGEST)):
-        item_moved(i, batch_entry(world.batches[(i - TASKS) // LONGEST], (i - TASKS) % LONGEST).expiration_ms)
+    cdef int64_t expiration_ms
+    if item_look_up(i, &expiration_ms):
+        item_moved(i, expiration_ms)
 
 
 cdef bint batch_settle_cancelled(int i) noexcept nogil:
@@ -555,8 +556,7 @@ cdef public void op_drop(int64_t b, int64_t b2, int64_t c) noexcept nogil:
     cdef BatchRelease release = BatchRelease(NULL, False)
     cdef Item* items = batch_items(b)
     cdef int64_t i, length, cancelled, left = 0
-    thread_does(b"drop")
-    if not hw_peek(&world.is_published[b]):
+    if not hw_load(&world.is_published[b]):
         return
     batch = world.batches[b]
     length = hw_peek64(&batch.length)
@@ -580,8 +580,7 @@ cdef public void op_shift(int64_t b, int64_t delay_ms, int64_t c) noexcept nogil
     cdef Instant now
     cdef Placement at
     cdef Status status
-    thread_does(b"shift")
-    if not hw_peek(&world.is_published[b]):
+    if not hw_load(&world.is_published[b]):
         return
     batch = world.batches[b]
     length = hw_peek64(&batch.length)
@@ -596,7 +595,7 @@ cdef public void op_shift(int64_t b, int64_t delay_ms, int64_t c) noexcept nogil
     status = batch_reschedule(batch, Indices(NULL, length), delays, at, &moved)
     for i in range(length):
         items[i].unsettled -= 1
-        if status == OK and not items[i].holders:
+        if not batch_settle_cancelled(TASKS + <int>(b * LONGEST + i)) and status == OK and not items[i].holders:
             item_moved(TASKS + <int>(b * LONGEST + i), expirations_ms)
 
 
@@ -604,7 +603,7 @@ cdef public void op_shift(int64_t b, int64_t delay_ms, int64_t c) noexcept nogil
 
 
 cdef bint world_take(bint is_close) noexcept nogil:
-    """Take the next expired entry: to run it, or for close(). Return False if there is none."""
+    """Take the next expired entry: to run it, or for close(). Return False if no entry has expired."""
     cdef Timer* timer = world.timer
     cdef Entry* entry
     cdef Instant now
@@ -631,14 +630,14 @@ cdef int64_t batch_hold_items_locked(const Batch* batch) noexcept nogil:
     cdef int64_t at
     for at in range(batch.due_begin, batch.due_end):
         if batch.due[at].index != DUE_CANCELLED:
-            world.items[batch_item(batch, batch.due[at].index)].holders |= 1 << thread_number()
+            world.items[batch_item(batch, batch.due[at].index)].holders |= 1 << hw_thread_number()
     return batch.due_end - batch.due_begin
 
 
 cdef void batch_take_all(Batch* batch, int64_t limit, const Instant* now) noexcept nogil:
     cdef BatchRelease release = BatchRelease(NULL, False)
     cdef int64_t indices[16]            # 2 * LONGEST: `due` may have gaps
-    cdef int b = <int>(<uintptr_t>batch.object - 1), mine = 1 << thread_number(), k
+    cdef int b = <int>(<uintptr_t>batch.object - 1), mine = 1 << hw_thread_number(), k
     cdef int64_t i, count = batch_take(batch, indices, limit, now, &release)
     for i in range(LONGEST):
         batch_items(b)[i].holders &= ~mine
@@ -663,7 +662,6 @@ cdef void world_settle(int i, bint is_close, bint is_first) noexcept nogil:
 
 
 cdef public void op_take(int64_t a, int64_t b, int64_t c) noexcept nogil:
-    thread_does(b"take")
     world_take(False)
 
 
@@ -673,7 +671,6 @@ cdef public void op_reap(int64_t a, int64_t b, int64_t c) noexcept nogil:
     cdef ReapStatus status = REAP_READY
     cdef int64_t generation
     thread_is_server()
-    thread_does(b"reap")
     world.has_reaper = True
     generation = timer_take_role(timer, ROLE_REAPER)
     if generation < 0:
@@ -686,7 +683,7 @@ cdef public void op_reap(int64_t a, int64_t b, int64_t c) noexcept nogil:
         if status == REAP_READY:
             while world_take(False):
                 pass
-            if decide_end():
+            if decide_fault():
                 break
     world.reapers -= 1
     timer_leave_role(timer, ROLE_REAPER, generation)
@@ -697,7 +694,6 @@ cdef public void op_execute(int64_t a, int64_t b, int64_t c) noexcept nogil:
     """The executor's own thread."""
     cdef int64_t generation
     thread_is_server()
-    thread_does(b"execute")
     generation = timer_take_role(world.timer, ROLE_EXECUTOR)
     if generation < 0:
         return
@@ -705,27 +701,25 @@ cdef public void op_execute(int64_t a, int64_t b, int64_t c) noexcept nogil:
     while timer_await_work(world.timer, generation):
         while world_take(False):
             pass
+    check(world.timer.stopping or world.timer.draining, "the executor has ended", 1, 0)
     world.executors -= 1
     timer_leave_role(world.timer, ROLE_EXECUTOR, generation)
 
 
 cdef public void op_sleep(int64_t limit_ms, int64_t b, int64_t c) noexcept nogil:
     """One step of the reaper in another thread, as of advance_clock(timeout)."""
-    thread_does(b"sleep")
     if timer_reap(world.timer, NULL, limit_ms * NS_PER_MS, True, NULL) == REAP_READY:
         while world_take(False):
             pass
 
 
 cdef public void op_pass(int64_t ms, int64_t b, int64_t c) noexcept nogil:
-    thread_does(b"pass")
     clock_advance(ms)
 
 
 cdef public void op_look(int64_t a, int64_t b, int64_t c) noexcept nogil:
     """Measure the occupancy, and check the invariants."""
     cdef Occupancy* occupancy
-    thread_does(b"look")
     world_check()
     occupancy = <Occupancy*>PyMem_RawCalloc(1, sizeof(Occupancy))
     if occupancy is NULL:
@@ -744,18 +738,22 @@ cdef public void op_look(int64_t a, int64_t b, int64_t c) noexcept nogil:
 # --- the end of a timer, and forks --------------------------------------------------------------------------------
 
 
-cdef public void op_close(int64_t a, int64_t b, int64_t c) noexcept nogil:
-    thread_does(b"close")
+cdef void world_close() noexcept nogil:
     timer_close(world.timer, False)
     world.closed = True
+    lock_wait(world.timer)
+    check(world.timer.adding == 0, "batches are still being added after close()", world.timer.adding, 0)
+    lock_release(world.timer)
+
+
+cdef public void op_close(int64_t a, int64_t b, int64_t c) noexcept nogil:
+    world_close()
     timer_stop(world.timer, False)
 
 
 cdef public void op_drain(int64_t a, int64_t b, int64_t c) noexcept nogil:
-    """Close the timer, and run what is pending before its deadline."""
-    thread_does(b"drain")
-    timer_close(world.timer, False)
-    world.closed = world.hurried = True
+    """Close the timer, and run the pending entries before their deadlines."""
+    world_close()
     world.hurried_at = step_number()
     hw_poke(&world.timer.hurried, True)
     timer_make_all_ready(world.timer)
@@ -768,7 +766,6 @@ cdef public void op_fork(int64_t a, int64_t b, int64_t c) noexcept nogil:
     cdef Batch* following
     cdef BatchRelease release
     cdef int i
-    thread_does(b"fork")
     before_fork()
     if not decide_child():
         after_fork_in_parent()
@@ -804,7 +801,6 @@ cdef public void op_fork(int64_t a, int64_t b, int64_t c) noexcept nogil:
 cdef public void op_other(int64_t a, int64_t b, int64_t c) noexcept nogil:
     """Create and free another timer."""
     cdef Timer* timer
-    thread_does(b"other")
     timer = timer_new(1, 2, 0, CLOCK_KIND_MANUAL, False)
     if timer is not NULL:
         timer_free(timer)

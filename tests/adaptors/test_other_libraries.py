@@ -1,4 +1,4 @@
-"""Libraries that need no adaptor: their timeouts are on the wheel if the loop is."""
+"""Libraries that need no adaptor: on a wheel loop, their timeouts use the wheel."""
 
 import asyncio
 import re

@@ -20,7 +20,7 @@ cdef struct Numbered:
 
 
 cdef class Wheel:
-    """Calls on_call(number), unless it is None, for each expired entry, and appends the number to `called`."""
+    """A wheel of numbered entries. An expired entry appends its number to `called`, and calls on_call(number) if it is set."""
 
     cdef hwheel_wheel* wheel
     cdef dict pending

@@ -3,9 +3,11 @@
 import asyncio
 import contextvars
 import copy
+import gc
 import inspect
 import pickle
 import threading
+import weakref
 
 import pytest
 
@@ -35,45 +37,28 @@ class Work:
 # --- threads -------------------------------------------------------------------------------------------------------
 
 
-class Waiting(threading.Event):
-    """Counts the threads that wait for a flight."""
-
-    waiting = 0
-
-    def wait(self, timeout=None):
-        Waiting.waiting += 1
-        return super().wait(timeout)
-
-
-@pytest.fixture
-def waiting(monkeypatch):
-    class Flight(flights._Flight):
-        def __init__(self):
-            super().__init__()
-            self.done = Waiting()
-
-    monkeypatch.setattr(flights, "_Flight", Flight)
-    Waiting.waiting = 0
-    yield lambda count: eventually(lambda: Waiting.waiting == count)
+def until_waiting(count):
+    """Wait until so many threads wait for a flight."""
+    eventually(lambda: len(flights._waits) == count)
 
 
 @pytest.mark.parametrize("lock", [None, threading.Lock()])
-def test_threads_with_one_key_run_the_function_once(waiting, lock):
+def test_threads_with_one_key_run_the_function_once(lock):
     work, results = Work(), []
     function = cached(TTLCache(9, 60), single_flight=True, info=True, lock=lock)(work)
     callers = [lambda: results.append(function(1))] * THREADS
-    run_concurrently(*callers, lambda: (waiting(THREADS - 1), work.gate.set()))
+    run_concurrently(*callers, lambda: (until_waiting(THREADS - 1), work.gate.set()))
     assert work.calls == 1 and len(results) == THREADS
     assert all(result is results[0] for result in results)
     assert function.cache_info() == (THREADS - 1, 1, 9, 1)
 
 
-def test_an_exception_reaches_all_threads_and_is_not_cached(waiting):
+def test_an_exception_reaches_all_threads_and_is_not_cached():
     work = Work(ValueError("no"))
     function = cached(TTLCache(9, 60), single_flight=True)(work)
 
     def release():
-        waiting(THREADS - 1)
+        until_waiting(THREADS - 1)
         work.gate.set()
 
     errors = errors_in_threads([lambda: function(1)] * THREADS + [release])
@@ -81,12 +66,12 @@ def test_an_exception_reaches_all_threads_and_is_not_cached(waiting):
     assert function(1) == [1] and work.calls == 2
 
 
-def test_after_an_interrupt_another_thread_runs_the_function(waiting):
+def test_after_an_interrupt_another_thread_runs_the_function():
     work, results = Work(KeyboardInterrupt()), []
     function = cached({}, single_flight=True)(work)
 
     def release():
-        waiting(THREADS - 1)
+        until_waiting(THREADS - 1)
         work.gate.set()
 
     errors = errors_in_threads([lambda: results.append(function(1))] * THREADS + [release])
@@ -103,6 +88,26 @@ def test_a_recursive_call_with_the_same_key_does_not_wait_for_itself():
         return number if len(depth) > 3 else function(number)
 
     assert function(7) == 7 and depth == [7] * 4
+
+
+def test_threads_whose_calls_need_each_other_do_not_wait_for_ever():
+    both = threading.Barrier(2)
+    results = []
+
+    @cached({}, single_flight=True)
+    def function(number):
+        if threading.current_thread() not in begun:
+            begun.add(threading.current_thread())
+            both.wait(60)
+            return number, function(1 - number)
+        return number
+
+    begun = set()
+    run_concurrently(*[lambda number=number: results.append(function(number)) for number in (0, 1)])
+    assert both.broken is False and len(results) == 2
+    for result in results:
+        assert result[0] in (0, 1) and result[1] in (1 - result[0], (1 - result[0], result[0]))
+    assert not flights._waits
 
 
 def test_values_too_large_for_the_cache_are_shared_but_not_kept():
@@ -139,7 +144,7 @@ thread.join()
     )
 
 
-def test_a_condition_excludes_single_flight():
+def test_a_condition_cannot_be_combined_with_single_flight():
     async def coroutine_function():
         pass
 
@@ -234,6 +239,77 @@ def test_an_exception_reaches_all_tasks_and_is_not_cached():
     asyncio.run(main())
 
 
+async def awaited(coroutine):
+    return await coroutine
+
+
+async def gathered(coroutine):
+    return (await asyncio.gather(coroutine))[0]
+
+
+@pytest.mark.parametrize("call", [awaited, gathered, asyncio.create_task])
+def test_a_coroutine_that_awaits_its_own_key_does_not_wait_for_itself(call):
+    depth = []
+
+    @cached({})
+    async def function(number):
+        depth.append(number)
+        return number if len(depth) > 3 else await call(function(number))
+
+    @cached({})
+    async def other(number):
+        return await call(mutual(number))
+
+    @cached({})
+    async def mutual(number):
+        depth.append(number)
+        return number if len(depth) > 8 else await call(other(number))
+
+    async def main():
+        async with asyncio.timeout(60):
+            assert await function(7) == 7 and depth == [7] * 4
+            assert await mutual(8) == 8
+
+    asyncio.run(main())
+
+
+def test_endless_recursion_of_a_coroutine_raises_an_error():
+    @cached({})
+    async def function(number):
+        return await function(number)
+
+    async def main():
+        async with asyncio.timeout(60):
+            await function(7)
+
+    with pytest.raises(RecursionError):
+        asyncio.run(main())
+
+
+def test_calls_of_two_tasks_that_need_each_other_do_not_wait_for_ever():
+    begun = []
+
+    @cached({})
+    async def function(number):
+        begun.append(number)
+        await asyncio.sleep(0.01)
+        return number if len(begun) > 2 else await function(1 - number)
+
+    async def main():
+        async with asyncio.timeout(60):
+            return await asyncio.gather(function(0), function(1), function(0))
+
+    assert len({*asyncio.run(main())}) == 1 and len(begun) == 3
+
+
+def test_calls_that_need_many_others_find_their_results():
+    @cached({})
+    async def fibonacci(number):
+        return number if number < 2 else sum(await asyncio.gather(fibonacci(number - 1), fibonacci(number - 2)))
+
+    assert asyncio.run(fibonacci(80)) == 23_416_728_348_467_685
+
+
 @pytest.mark.parametrize("which", [[0], [1], [0, 1, 2, 3]])
 def test_cancelled_callers_do_not_cancel_the_others(which):
     async def main():
@@ -282,7 +358,26 @@ def test_each_loop_has_flights_of_its_own_and_all_share_the_cache():
     assert calls == [1, 1] and asyncio.run(function(1)) == 1 and calls == [1, 1]
 
 
-def test_a_coroutine_function_stays_one():
+def test_calls_of_a_loop_that_is_closed_while_they_run_are_freed_without_an_error(monkeypatch):
+    errors = []
+    monkeypatch.setattr("sys.unraisablehook", errors.append)
+
+    @cached({})
+    async def function(number):
+        await asyncio.sleep(3600)
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda loop, context: None)  # "Task was destroyed but it is pending"
+    tasks = [loop.create_task(function(1)) for _ in range(3)]
+    loop.run_until_complete(asyncio.sleep(0.01))
+    ends = [*map(weakref.ref, [loop, *tasks])]
+    loop.close()
+    del loop, tasks
+    gc.collect()
+    assert [end() for end in ends] == [None] * len(ends) and not errors
+
+
+def test_a_cached_coroutine_function_is_still_a_coroutine_function():
     _, function = cached_work(lock=threading.Lock())
     assert inspect.iscoroutinefunction(function)
     assert (function.__name__, function.__doc__) == ("function", "Do the work.")

@@ -1,9 +1,12 @@
-"""What TTLCache and TLRUCache add to cachetools': memory goes back at the deadline, threads, forks, misuse."""
+"""How TTLCache and TLRUCache go beyond cachetools: release of memory at the deadline, threads, forks, misuse."""
 
+import contextlib
+import copy
 import gc
 import math
 import time
 import weakref
+from collections import OrderedDict, UserDict
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime, timedelta
 
@@ -12,6 +15,7 @@ import pytest
 from containers import HookedKey
 from hwheel import ManualTimer, SystemTimer
 from hwheel.cachetools import TLRUCache, TTLCache
+from invariants import check_invariants
 from threads import call_in_thread, run_concurrently
 
 
@@ -45,7 +49,7 @@ def test_a_deadline_that_is_not_a_whole_number_of_milliseconds(timer, make, seco
     assert end() is None and "a" not in cache
 
 
-def test_memory_goes_back_with_the_default_timer(eventually):
+def test_the_default_timer_releases_values_at_the_deadline(eventually):
     for cache in (TTLCache(9, 0.05), TLRUCache(9, lambda key, value, now: now + 0.05)):
         value = Thing()
         end = weakref.ref(value)
@@ -55,7 +59,7 @@ def test_memory_goes_back_with_the_default_timer(eventually):
         assert cache.timer() == pytest.approx(time.monotonic(), abs=60)
 
 
-def test_with_another_timer_entries_leave_at_the_next_operation(make):
+def test_with_a_user_defined_timer_expired_entries_leave_at_the_next_operation(make):
     now = [0]
     cache = make(timer=lambda: now[0])
     cache["a"] = Thing()
@@ -66,7 +70,7 @@ def test_with_another_timer_entries_leave_at_the_next_operation(make):
     assert end() is None
 
 
-def test_time_stands_still_for_one_thread_and_cache(timer, make):
+def test_a_with_block_freezes_the_time_for_one_thread_and_cache(timer, make):
     cache = make()
     cache["a"] = Thing()
     end = weakref.ref(cache["a"])
@@ -110,7 +114,7 @@ def test_expire_of_a_subclass_that_removes_nothing_does_not_run_forever(make, fa
     careless.clear()
     timer.advance(10)
     careless.append(1)
-    assert cache._pairs() == [] and {*errors} == ({ZeroDivisionError} if fails else set())
+    assert [*cache] == [] and {*errors} == ({ZeroDivisionError} if fails else set())
 
 
 def test_expire_until_a_time_in_the_future(timer, make):
@@ -127,7 +131,7 @@ def test_expire_until_a_time_in_the_future(timer, make):
     assert [*cache] == ["c"]
 
 
-def test_entries_without_end_and_from_the_past(timer, make):
+def test_entries_that_never_expire_and_entries_that_are_already_expired(timer, make):
     forever = make(seconds=math.inf)
     forever["a"] = 1
     gone = make(seconds=-1)
@@ -139,6 +143,53 @@ def test_entries_without_end_and_from_the_past(timer, make):
     assert [*gone] == [*never] == [] and len(gone) == len(never) == 0
 
 
+def test_entries_of_one_moment_are_in_order_of_setting_also_in_copies(timer, make):
+    cache = make(9)
+    for key in "abcd":
+        cache[key] = 1
+    cache["b"] = 2
+    assert cache["a"] == 1
+    order = {"TTLCache": ["a", "c", "d", "b"], "TLRUCache": ["c", "d", "b", "a"]}[make.base.__name__]
+    assert [*cache] == [*copy.copy(cache)] == order
+    twin = copy.copy(cache)
+    assert [twin.popitem()[0] for _ in order] == [cache.popitem()[0] for _ in order] == ["c", "d", "b", "a"]
+
+
+def test_a_cache_that_contains_itself_has_a_repr(make):
+    cache = make(9)
+    cache["a"] = cache
+    assert repr(cache) == f"{make.base.__name__}({{'a': ...}}, maxsize=9, currsize=1)"
+    del cache["a"]
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, UserDict])
+def test_equality_with_any_mapping(make, kind):
+    cache = make(9)
+    cache["a"], cache["b"] = 1, math.nan
+    twin = kind(cache.items())
+    assert cache == twin and twin == cache and cache == copy.copy(cache)
+    for change in [{"a": 2}, {"c": 1}]:
+        other = kind(twin)
+        other.update(change)
+        assert cache != other and other != cache
+    del twin["a"]
+    assert cache != twin and cache != None and cache != 5  # noqa: E711
+
+
+def test_a_walk_over_a_cache_that_is_cleared_ends_well(make, many_switches):
+    cache, counts = make(5000), []
+
+    def fill():
+        for _ in range(30):
+            cache.update((number, number) for number in range(5000))
+            cache.clear()
+
+    run_concurrently(fill, lambda: [counts.append(len([*cache])) for _ in range(200)])
+    assert len(counts) == 200 and cache.get(1) is None
+    cache.update((number, number) for number in range(5000))
+    assert len([*cache]) == 5000
+
+
 def test_a_closed_timer_leaves_a_cache_that_works(timer, make):
     cache = make(2)
     cache["a"] = 1
@@ -147,7 +198,7 @@ def test_a_closed_timer_leaves_a_cache_that_works(timer, make):
     assert [*cache] == ["b", "c"]
 
 
-def test_a_timer_of_datetimes():
+def test_a_timer_that_returns_datetimes():
     cache = TTLCache(9, timedelta(hours=1), timer=datetime.now)
     cache["a"] = 1
     assert cache["a"] == 1 and cache.expire(datetime.now() + timedelta(hours=2)) == [("a", 1)]
@@ -206,7 +257,7 @@ def test_an_exception_of_the_users_code_changes_nothing(make):
 
 
 @pytest.mark.parametrize("user_timer", [False, True])
-def test_keys_that_change_the_cache_in_their_comparison(make, user_timer):
+def test_keys_that_change_the_cache_when_they_are_compared(make, user_timer):
     options = {"timer": lambda: Moment(cache)} if user_timer else {}
     cache = {}
     cache = make(4, seconds=10, **options)
@@ -238,7 +289,7 @@ def test_keys_that_change_the_cache_in_their_comparison(make, user_timer):
 
 
 class Moment:
-    """A time that always is now, and looks at the cache when it is compared."""
+    """A time that is always now, and reads the cache when it is compared."""
 
     def __init__(self, cache):
         self.cache = cache
@@ -252,7 +303,7 @@ class Moment:
         return len(self.cache._state()) > 0
 
 
-def test_values_that_change_the_cache_when_they_die(make):
+def test_values_that_change_the_cache_when_they_are_freed(make):
     class Last:
         def __del__(self):
             cache["last"] = 1
@@ -265,6 +316,109 @@ def test_values_that_change_the_cache_when_they_die(make):
         assert len(cache) <= 2
     with pytest.raises(KeyError):
         cache["nothing"]
+
+
+class Deadline:
+    """A deadline that calls `hook` when it is compared."""
+
+    hook = None
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __lt__(self, other):
+        if Deadline.hook is not None:
+            Deadline.hook()
+        return self.seconds < other.seconds
+
+
+def with_deadlines(now):
+    """Return a TLRUCache whose values are their deadlines."""
+    return TLRUCache(100, lambda key, value, time: value, timer=lambda: Deadline(now[0]))
+
+
+@pytest.mark.parametrize("method", ["clear", "popitem", "expire"])
+def test_deadlines_that_change_the_cache_when_they_are_compared(method):
+    tried = 0
+    for comparison in range(1, 8):
+        cache = with_deadlines([0])
+        for number in range(20):
+            cache[number] = Deadline(1000 - number)
+        countdown = [comparison]
+
+        def hook(cache=cache, countdown=countdown):
+            countdown[0] -= 1
+            if countdown[0] == 0:
+                Deadline.hook = None
+                getattr(cache, method)()
+                raise ZeroDivisionError
+
+        Deadline.hook = hook
+        try:
+            with contextlib.suppress(ZeroDivisionError):
+                cache["new"] = Deadline(1)
+        finally:
+            Deadline.hook = None
+        tried += countdown[0] <= 0
+        cache["last"] = Deadline(1)
+        check_invariants(cache)
+        assert len(cache.expire(Deadline(2000))) <= 22 and len(cache) == 0
+    assert tried >= 4
+
+
+def test_a_value_that_clears_the_cache_when_it_is_replaced(make):
+    class Last:
+        def __del__(self):
+            cache.clear()
+
+    now = [0]
+    cache = make(timer=lambda: now[0])
+    for _ in range(100):
+        cache["a"] = Last()
+        cache["a"] = 1
+        assert [*cache] == []
+        for number in range(5):
+            cache[number] = number
+        assert len(cache) == 5
+        now[0] += 10
+        assert len(cache) == 0
+
+
+def test_threads_whose_deadlines_are_compared_by_python_code(many_switches):
+    now = [0]
+    cache = with_deadlines(now)
+    counts = [0] * 3
+
+    def use(which):
+        for number in range(3000):
+            cache[number * 7 % 50] = Deadline(now[0] + number % 9)
+            cache.pop(number % 17, None)
+            if number % 100 == 0:
+                now[0] += 1
+                assert len(cache) <= 50
+            if number % 900 == 0:
+                cache.clear()
+            counts[which] += 1
+
+    run_concurrently(*[lambda which=which: use(which) for which in range(3)])
+    assert counts == [3000] * 3
+    check_invariants(cache)
+    now[0] += 100
+    assert len(cache) == 0
+
+
+def test_many_changed_deadlines_leave_the_heap():
+    now = [0]
+    cache = TLRUCache(math.inf, lambda key, value, time: value, timer=lambda: now[0])
+    ends = []
+    for round_ in range(5):
+        for number in range(1000):
+            cache[number] = 10_000 - number - round_
+    cache["a"] = 5000.5
+    assert sum(isinstance(one, list) and len(one) for one in gc.get_referents(cache)) < 3000
+    for now[0] in range(8000, 11_000):
+        ends += cache.expire()
+    assert [key for key, _ in ends] == ["a", *range(999, -1, -1)]
 
 
 # --- memory, threads, forks, exit ------------------------------------------------------------------------------------
@@ -341,6 +495,61 @@ def child():
 
 in_child(child)
 child()
+"""
+    )
+
+
+def test_threads_of_the_parent_freeze_no_time_in_the_child(ends_well):
+    ends_well(
+        """
+import threading
+from hwheel.cachetools import TTLCache
+
+class Subclass(TTLCache):
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+
+    def expire(self, time=None):
+        return super().expire(time)
+
+caches = [TTLCache(9, 1), Subclass(9, 1)]
+frozen, ended = threading.Barrier(4), threading.Event()
+
+def freeze():
+    with caches[0].timer, caches[1].timer:
+        frozen.wait()
+        ended.wait()
+
+def look(before):
+    for cache in caches:
+        cache["a"] = 1
+        assert cache.timer() > before
+
+def child():
+    before = time.monotonic()  # the C library gives new threads the ids of those that have ended
+    for _ in range(4):
+        thread = threading.Thread(target=look, args=(before,))
+        thread.start()
+        thread.join()
+    with caches[0].timer as now:
+        assert now > before
+
+def child_with_frozen_time():
+    now = caches[0].timer()
+    time.sleep(0.001)
+    assert caches[0].timer() == now
+    caches[0]["b"] = 1
+
+threads = [threading.Thread(target=freeze) for _ in range(3)]
+for thread in threads:
+    thread.start()
+frozen.wait()
+in_child(child)
+with caches[0].timer:
+    in_child(child_with_frozen_time)
+ended.set()
+for thread in threads:
+    thread.join()
 """
     )
 

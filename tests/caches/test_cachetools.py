@@ -19,7 +19,7 @@ CASES = [
 ]
 
 
-def test_the_tests_are_many_and_use_our_classes():
+def test_the_suite_of_cachetools_is_complete_and_uses_our_classes():
     assert len(CASES) >= 240
     ttl, tlru = MODULES[:2]
     assert ttl.TTLCache is hwheel.cachetools.TTLCache and tlru.TLRUCache is hwheel.cachetools.TLRUCache
@@ -27,7 +27,7 @@ def test_the_tests_are_many_and_use_our_classes():
 
 
 @pytest.mark.parametrize("test", CASES)
-def test_passes_with_our_classes(test):
+def test_of_cachetools_passes_with_our_classes(test):
     result = unittest.TestResult()
     test.run(result)
     assert result.testsRun == 1 and not result.skipped

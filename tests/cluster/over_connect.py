@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from hwheel.spark import hold_until_due
 
-PATIENCE_S = 300
+PATIENCE_S = 1800
 SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 
 

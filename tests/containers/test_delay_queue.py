@@ -43,7 +43,7 @@ def test_full_queue_refuses_items_until_there_is_room(timer):
         q.put("c", 1, block=False)
     with pytest.raises(queue.Full):
         q.put("c", 1, timeout=0.01)
-    assert q.reset(first, 2)  # needs no room
+    assert q.reset(first, 2)  # a reset needs no room
     q.remove(first)
     q.put("c", 1)
     assert q.drain() == ["b", "c"]
@@ -64,7 +64,7 @@ def test_immediate_shutdown_drops_pending_items(timer):
         q.get(timeout=5)
 
 
-def test_shutdown_error_is_that_of_the_standard_library_if_it_has_one():
+def test_shutdown_error_is_the_one_of_the_standard_library_where_it_exists():
     assert ShutDown is getattr(queue, "ShutDown", ShutDown) and issubclass(ShutDown, Exception)
 
 
@@ -177,7 +177,7 @@ def test_finalizer_of_an_item_may_use_the_queue(timer):
     assert q.drain() == ["from the end"]
 
 
-def test_keys_are_created_by_put_only(timer):
+def test_only_put_creates_keys(timer):
     q = DelayQueue(timer=timer)
     key = q.put("a", 1.5)
     with pytest.raises(TypeError):

@@ -221,7 +221,7 @@ def test_waiter_of_a_closed_loop_takes_no_wake_up(timer):
 
 
 @pytest.mark.parametrize("for_room", [False, True])
-def test_waiter_of_a_loop_that_stands_still_holds_up_no_other(timer, for_room):
+def test_waiter_of_a_stopped_loop_does_not_delay_other_waiters(timer, for_room):
     """The other loop is not closed: it may run again, and its coroutine then takes its turn."""
     q = DelayQueue(1, timer=timer)
     if for_room:

@@ -18,7 +18,7 @@ def q(timer, request):
 
 
 # Steps with times in ms: `put ITEM DELAY`, `reset ITEM DELAY`, `remove ITEM`, `pass TIME`. `first ITEM` checks peek().
-# `due ITEM ...` takes what is due, which must be these items.
+# `due ITEM ...` takes all due items and checks that they are these.
 SCENARIOS = {
     "order is by deadline, then by put": """
         put c 3000, put a 1000, put a2 1000, put far 1e6, put b 2000, put a3 1000, pass 5000, put now 0, put past -10,

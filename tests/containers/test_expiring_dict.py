@@ -1,6 +1,7 @@
 """hwheel.ExpiringDict in one thread: mapping, expiry, on_expire, capacity, clocks."""
 
 import copy
+from collections import OrderedDict, UserDict
 from collections.abc import MutableMapping
 from decimal import Decimal
 from fractions import Fraction
@@ -420,7 +421,7 @@ def test_copies_on_a_real_clock_keep_the_deadline(hand_clock):
         assert copied.touch("a") and copied.expires_in("a") == original.expires_in("a")
 
 
-def test_copy_leaves_out_an_entry_that_expires_meanwhile():
+def test_copy_omits_an_entry_that_expires_during_the_copy():
     timer = ManualTimer()
 
     class Slow:
@@ -434,7 +435,7 @@ def test_copy_leaves_out_an_entry_that_expires_meanwhile():
     assert len(original.copy()) == 1
 
 
-def test_update_from_a_dict_whose_entries_expire_meanwhile():
+def test_update_from_a_dict_whose_entries_expire_during_the_update():
     timer = ManualTimer()
 
     class Slow:
@@ -480,6 +481,25 @@ def test_ttl_of_is_the_time_to_live_that_was_set(timer, make):
     assert d.ttl_of("b") is None
 
 
-def test_the_order_of_cachetools_is_refused_with_a_message():
+def test_the_argument_order_of_cachetools_is_refused_with_a_hint():
     with pytest.raises(TypeError, match=r"cachetools.*ExpiringDict\(30, maxsize=1000\)"):
         ExpiringDict(1000, 30)
+
+
+def test_a_dict_that_contains_itself_has_a_repr(make):
+    entries = make(10)
+    entries["a"] = entries
+    assert repr(entries) == "<ExpiringDict {'a': ...}>"
+    del entries["a"]
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, UserDict])
+def test_equality_with_any_mapping(make, kind):
+    entries = make(10)
+    entries["a"], entries["b"] = 1, float("nan")
+    twin = kind(entries.items())
+    assert entries == twin and twin == entries
+    del twin["a"]
+    assert entries != twin and twin != entries
+    twin["c"] = 1
+    assert entries != twin and twin != entries

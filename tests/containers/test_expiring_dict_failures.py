@@ -40,7 +40,7 @@ def test_finalizer_of_a_value_cannot_reach_its_dying_dict(timer):
     assert found == [None]
 
 
-def test_entries_found_expired_are_reported_although_on_expire_raises(hand_clock):
+def test_expired_entries_found_by_pop_are_reported_even_if_on_expire_raises(hand_clock):
     calls = []
 
     def failing(pairs):
@@ -111,9 +111,9 @@ def test_failing_clock_only_delays_the_expiry(fails_at, times):
 
 @pytest.mark.parametrize("reading", range(1, 9))
 def test_entry_added_while_the_task_is_moved_expires_in_time(hand_clock, reading):
-    """The n-th reading of the clock adds "c", like another thread while this one waits for the timer's lock.
+    """The n-th reading of the clock adds "c", as another thread could while this one waits for the timer's lock.
 
-    The task is then moved from "a" to "b" although it was already moved to "c".
+    The dict then moves its task from "a" to "b", although it has already moved it to "c".
     """
     readings_left, gone = 0, []
 
@@ -140,7 +140,7 @@ def test_entry_added_while_the_task_is_moved_expires_in_time(hand_clock, reading
 def test_task_is_moved_with_one_reading_of_the_clock(use):
     """The clock advances between two readings.
 
-    By a second reading the task would be late, and would be moved again and again until the bucket begins.
+    If the dict read the clock twice, the task would seem late. It would be moved repeatedly until its bucket begins.
     """
     readings = 0
 

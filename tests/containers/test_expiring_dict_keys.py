@@ -150,7 +150,7 @@ def again(d, first):
     ],
 )
 @pytest.mark.parametrize("at", range(3))
-def test_key_is_present_once_although_a_comparison_changes_the_dict(make, meddle, at):
+def test_key_is_present_once_even_if_a_comparison_changes_the_dict(make, meddle, at):
     d = make(10)
     first = HookedKey(1)
     d[first] = "first"
@@ -251,7 +251,7 @@ def test_finalizer_of_a_key_during_a_search_may_use_the_dict(make):
     check_invariants(d)
 
 
-def test_clear_terminates_although_finalizers_add_entries(make):
+def test_clear_terminates_even_if_finalizers_add_entries(make):
     d = make(10)
 
     def then():

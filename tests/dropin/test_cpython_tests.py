@@ -54,7 +54,7 @@ def threading_with(timer):
     return module
 
 
-def test_the_number_of_tests():
+def test_enough_tests_of_cpython_are_collected():
     assert len(SCHED_TESTS) >= 11
     assert len(TIMER_TESTS) >= 1
 

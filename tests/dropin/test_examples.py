@@ -24,7 +24,7 @@ def test_watchdogs_report_exactly_the_silent_devices(options):
     assert threads >= 200 if options else threads < 20
 
 
-def test_deliveries_example_reports_exactly_the_late_ones():
+def test_deliveries_example_reports_exactly_the_late_deliveries():
     printed = run("deliveries.py")
     assert re.fullmatch(r"9998 arrived, [\d.]+ us for each cancel; late: \[17, 4711\]\n", printed)
 

@@ -120,7 +120,7 @@ def test_cancel_of_an_event_that_is_not_pending_is_an_error(module):
 
 
 @BOTH
-def test_cancel_removes_this_event_and_no_equal_one(module):
+def test_cancel_removes_only_this_event_and_not_an_equal_event(module):
     scheduler, _ = scheduler_with_clock(module)
     ran = []
     events = [scheduler.enterabs(1, 1, ran.append, ("same",)) for _ in range(10)]
@@ -176,7 +176,7 @@ class Touchy(int):
 
 
 @pytest.mark.parametrize("comparisons", range(5))
-def test_a_comparison_that_fails_while_run_drops_a_cancelled_event_keeps_the_order(comparisons):
+def test_order_survives_a_failing_comparison_while_run_drops_a_cancelled_event(comparisons):
     scheduler, clock = scheduler_with_clock(hwheel.sched)
     ran = []
     events = [scheduler.enterabs(Touchy(time_), 1, ran.append, (time_,)) for time_ in range(1, 20)]

@@ -113,7 +113,7 @@ def test_a_run_that_fails_is_not_registered_as_a_sleeper():
 
 
 class EntersInBetween(dict):
-    """A scheduler's events. The first lookup of a cancelled event calls meanwhile()."""
+    """A scheduler's events, which call the attribute `meanwhile` at the first lookup of a cancelled event."""
 
     meanwhile = None
 

@@ -145,7 +145,7 @@ def test_idle_threads_end(pool, monkeypatch, block, gate, eventually):
     assert run_one(pool).wait(PATIENCE_S)
 
 
-def test_the_minimum_of_threads_stays(checks, monkeypatch, eventually):
+def test_the_minimum_number_of_threads_stays_alive(checks, monkeypatch, eventually):
     monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.01)
     pool = ThreadPool(daemon=True, call_later=checks, minimum=1)
     before = threading.active_count()

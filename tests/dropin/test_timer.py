@@ -45,7 +45,7 @@ def run(timer):
     assert not timer.is_alive()
 
 
-def test_it_is_a_subclass_of_the_standard_one():
+def test_it_is_a_subclass_of_the_standard_timer():
     assert hwheel.Timer is hwheel.threading.Timer
     assert issubclass(hwheel.Timer, threading.Timer)
 
@@ -120,7 +120,7 @@ def test_cancel_before_start(make, interval):
         timer.start()
 
 
-def test_setting_finished_cancels(make):
+def test_setting_the_finished_event_cancels_the_timer(make):
     calls = []
     timer = make(FAR_OFF_S, calls.append, [1])
     timer.start()

@@ -1,4 +1,4 @@
-"""Subclasses of Timer, as real programs write them, behave alike with the standard Timer and hwheel's."""
+"""Subclasses of Timer from real programs behave the same with the standard Timer and with hwheel's."""
 
 import threading
 
@@ -45,7 +45,7 @@ def test_a_timer_that_repeats(base):
     assert ticks[:5] == ["tick"] * 5
 
 
-def test_a_run_that_calls_the_inherited_one(base):
+def test_an_overridden_run_may_call_the_inherited_run(base):
     class Logged(base):
         def run(self):
             log.append("begin")

@@ -1,4 +1,4 @@
-"""The Python blocks of a page, with the output that the page shows and the files that it tells the reader to save."""
+"""The Python blocks of a page of the docs, with the output and the file name that the page gives for each."""
 
 import re
 import shlex

@@ -28,6 +28,6 @@ def reported(batches, out=0, lag_ms=None, dead=0, late=0):
     """Return a delivery whose query reports these batches and whose sinks have these counts."""
     return SimpleNamespace(
         messages=Query(batches),
-        sink=SimpleNamespace(rows=out, lag_ms=lag_ms, late_arrivals=late),
-        dead_sink=SimpleNamespace(rows=dead),
+        sink=SimpleNamespace(rows=out, lag_ms=lag_ms, late_arrivals=late, lateness=[1, *[2] * 11], lateness_sum_s=0.3),
+        dead_sink=SimpleNamespace(rows=dead, codes={"no-id": dead, "other": 0}),
     )

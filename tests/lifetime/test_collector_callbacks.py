@@ -55,7 +55,7 @@ def is_seen(callback):
     return seen == {True}
 
 
-# --- the ends of a task and of a handle -----------------------------------------------------------------------------
+# --- ways to end a task or a handle ---------------------------------------------------------------------------------
 #
 # Each function adds a callback that make() returns, calls check() while it is pending, and ends the task.
 
@@ -292,7 +292,7 @@ def test_pending_callbacks_add_no_tracked_objects(kind):
         for i in range(10_000):
             loop.call_later(60 + i, KINDS[kind](owner))
             timer.call_later(60 + i, KINDS[kind](owner))
-        lists = 20_000 if kind == "builtin method" else 0  # each is bound to a list of its own
+        lists = 20_000 if kind == "builtin method" else 0  # each method is bound to a list of its own
         assert lists <= len(gc.get_objects()) - before < lists + 1000
 
     owner, timer = Owner(), ManualTimer()

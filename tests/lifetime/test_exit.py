@@ -1,4 +1,4 @@
-"""The interpreter exits at once and silently, whatever is pending or running."""
+"""The interpreter exits at once and silently, even if timers are pending or callbacks are running."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Memory does not grow over many rounds of use. tracemalloc sees the allocations of the core, too."""
+"""Memory does not grow over many rounds of use. tracemalloc also sees the allocations of the core."""
 
 import gc
 import threading
@@ -160,7 +160,7 @@ def use_batch():
 
 
 @pytest.mark.parametrize("use", [use_wheel, use_system_timer, use_queue, use_batch])
-def test_whole_timers_wheels_queues_and_batches(use):
+def test_creating_and_dropping_timers_wheels_queues_and_batches(use):
     # One level takes a kilobyte, its delay queue half of one, and the smallest block of a batch five.
     assert_no_growth(lambda: [use() for _ in range(20)])
 

@@ -64,19 +64,19 @@ def soak(*, minutes=0.0, forks=0, patience_s=200):
     return output_of(*QUIET, SOAK, *options, patience_s=patience_s)
 
 
-def test_load_finds_nothing():
+def test_soak_with_load_finds_no_fault():
     out = soak(minutes=search_seconds(4) / 60)
     assert out.splitlines()[0] == f"seed {SEED or 1}"
     assert "nothing found" in out, out
 
 
-def test_forks_find_nothing():
+def test_soak_with_forks_finds_no_fault():
     forks = scaled(36)
     out = soak(forks=forks, patience_s=100 + 3 * forks)
     assert f"{forks:,} forks" in out and "nothing found" in out, out
 
 
-def test_load_finds_wrong_timers():
+def test_soak_with_load_detects_wrong_timers():
     assert output_of(*QUIET, "-c", IMPORTS + WRONG_TIMERS) == ""
 
 

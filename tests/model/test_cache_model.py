@@ -48,7 +48,7 @@ def size_of(value):
 
 
 def recording(base):
-    """Return a subclass whose methods report what is evicted, expires, or is missing, or is deleted."""
+    """Return a subclass that records evictions, expiries, misses, and deletions."""
 
     class Recording(base):
         def popitem(self):
@@ -93,7 +93,7 @@ class Program:
             cache.events = []
 
     def outcomes(self, operation):
-        """Return what an operation returns or raises, for both caches."""
+        """Yield the result or the type of the error of an operation, for both caches."""
         for cache in self.caches:
             try:
                 yield operation(cache)

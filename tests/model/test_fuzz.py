@@ -47,8 +47,8 @@ def plain_program(tmp_path_factory):
 
 
 def run_plain(program, *arguments):
-    # A sanitizer preloaded for the interpreter would replace the allocator of the C library, which is the only one here
-    # that notices writes past the end of a block.
+    # A sanitizer that is preloaded for the interpreter would replace the allocator of the C library. Here, only that
+    # allocator detects writes past the end of a block.
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     command = [program, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, env=environment)

@@ -1,4 +1,4 @@
-"""The installed distribution: its files, its metadata, and what an import of it does."""
+"""The installed distribution: its files, its metadata, and the effects of importing it."""
 
 import re
 import subprocess
@@ -80,7 +80,7 @@ def test_an_import_does_not_enable_the_gil():
 # --- metadata ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_metadata_are_those_of_the_project():
+def test_the_metadata_matches_the_project():
     installed = metadata("hwheel")
     assert installed["Version"] == hwheel.__version__ == PROJECT["version"]
     assert (installed["License-Expression"], installed.get_all("License-File")) == (PROJECT["license"], ["LICENSE"])

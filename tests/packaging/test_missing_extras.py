@@ -17,7 +17,7 @@ from hwheel.extras import EXTRAS
 EVERYTHING = sorted({module for modules in EXTRAS.values() for module in modules})
 SENTENCE = r"{} needs [\w ,]+, which (is|are) not installed: pip install 'hwheel\[{}\]'"
 EXTRA_OF = {"metrics": "metrics", "recorder": "recorder", "replay": "replay", "logs": "(recorder|tune)", "tune": "tune",
-            "spark": "spark", "twisted": "twisted"}  # fmt: skip
+            "lookup": "spark", "spark": "spark", "twisted": "twisted"}  # fmt: skip
 COMMANDS = {
     "demo": ("cli", []),
     "trace": ("cli", []),
@@ -27,6 +27,8 @@ COMMANDS = {
     "tune --spark": ("tune,spark", ["log", "--spark", "--json"]),
     "deliver": ("spark", ["--from", "a", "--to", "b", "--checkpoint", "c"]),
     "pending": ("spark", ["--checkpoint", "c"]),
+    "letters": ("spark", ["--from", "c"]),
+    "move": ("spark", ["--checkpoint", "c", "--to", "t"]),
     "top": ("cli", ["9000"]),
 }
 
@@ -147,7 +149,7 @@ def test_an_import_error_inside_an_installed_package_is_not_hidden(tmp_path):
     assert broken.stderr.splitlines()[0] == "hwheel demo: ImportError: rich is broken"
 
 
-def test_the_extras_are_those_of_the_metadata():
+def test_the_extras_match_the_metadata():
     found = {}
     for need in requires("hwheel"):
         distribution, _, extra = need.partition("extra == ")

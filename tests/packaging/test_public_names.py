@@ -64,6 +64,12 @@ def public_classes(module):
     return [one for one in found if isinstance(one, type) and one.__module__.split(".")[0] in ("hwheel", "hwheel_core")]
 
 
+def test_every_module_loads_on_first_access(module):
+    if module.__name__ not in INSTALLS_ONCE:
+        name = module.__name__
+        assert output_of("-c", f"import hwheel; print({name}.__name__)") == f"{name}\n"
+
+
 def test_a_class_lives_in_the_module_that_users_import_it_from(module):
     for public in public_classes(module):
         assert public.__module__ == HOMES.get(module.__name__, module.__name__), public
@@ -189,7 +195,7 @@ def importable_modules():
                 pass
 
 
-def test_every_error_is_a_HwheelError_and_is_named_like_one():
+def test_every_error_is_a_HwheelError_with_a_conventional_name():
     members = [one for module in importable_modules() for one in vars(module).values()]
     classes = {one for one in members if inspect.isclass(one) and issubclass(one, BaseException)}
     errors = {error for error in classes if error.__module__.split(".")[0] in ("hwheel", "hwheel_core")}

@@ -16,9 +16,10 @@ FACE = "__init__"
 ROOMS = {
     "hwheel": ["version", "extras", "timers", "threading", "containers", "cachetools", FACE, "types", "c_api",
                "asyncio", "twisted", "sched", "purgatory", "metrics", "live", "replay", "logs", "recorder", "tune",
-               "spark", "cli", "__main__"],
+               "lookup", "spark", "cli", "__main__"],
     "hwheel.spark": ["durations", "arrow", "message", "shard", "session", "worker", "hold", FACE, "deliver", "replay"],
-    "hwheel.cli": [FACE, "common", "demo", "run", "trace", "tune", "deliver", "pending", "top", "main"],
+    "hwheel.cli": [FACE, "common", "demo", "run", "trace", "tune", "deliver", "pending", "letters", "move", "top",
+                   "main"],
 }
 # debug.pxi checks the structs of every room, so it is the last layer.
 CORE_LAYERS = [["wheel"], ["cpython"], ["timer", "task", "batch", "group"], ["loop"], ["purgatory"], ["containers"],
@@ -83,7 +84,7 @@ def later_rooms_imported(edges, package):
 
 
 def circular_imports(edges):
-    """Return the modules with circular imports, and those that import them."""
+    """Return the modules with circular imports, and the modules that import them."""
     edges = {module: {other for other in imported if other != module} for module, imported in edges.items()}
     while free := [module for module, imported in edges.items() if not imported]:
         for module in free:
@@ -100,7 +101,7 @@ def test_the_list_has_exactly_the_rooms_of_the_package(package):
 
 
 @pytest.mark.parametrize("package", ROOMS)
-def test_no_room_imports_a_later_one(package):
+def test_no_room_imports_a_later_room(package):
     assert [*later_rooms_imported(graph(ROOT / "src"), package)] == []
 
 
@@ -167,7 +168,7 @@ def uses(code, name):
     """Return True if a file calls a function or takes its address. A variable of that name does not count."""
     is_variable = re.search(rf"\b\w+[\s*&]+{name}\s*[,)=:]|\bfor {name}\b|\b{name}\s*=(?!=)", code)
     end = r"\(" if is_variable else r"\b"
-    return re.search(rf"(?<![\w.])(?<!def ){name}{end}", code) is not None  # a method may have that name, too
+    return re.search(rf"(?<![\w.])(?<!def ){name}{end}", code) is not None  # not a method of that name
 
 
 def later_functions_used(core):
@@ -210,14 +211,14 @@ def test_no_file_of_the_core_uses_a_function_of_a_later_file():
 
 
 def test_no_file_of_the_core_has_a_list_comprehension():
-    """Without memory for the list, the code of Cython 3.3 for a list comprehension releases an item twice."""
+    """If memory for the list is missing, Cython 3.3's code for a list comprehension releases an item twice."""
     for file in sorted((ROOT / "hwheel_core").rglob("*.pxi")):
         code = re.sub(r'""".*?"""|#[^\n]*', "", file.read_text(), flags=re.DOTALL)
         assert not re.search(r"\[[^\[\]]*\bfor\b[^\[\]]*\bin\b", code), file.name
 
 
 def exits_that_need_a_traceback(code):
-    """Yield the `with` statements of Python objects, and the exits from an except block after more than a constant."""
+    """Yield the `with` statements on Python objects, and the exits from except blocks that first do something else."""
     yield from re.findall(r"^ *with (?!nogil|gil|cython\.).*", code, re.MULTILINE)
     for block in re.findall(r"^( *)except\b.*:\n((?:\1 +.*\n|\n)+)", code, re.MULTILINE):
         body = [line.strip() for line in block[1].splitlines() if line.strip()]
@@ -225,8 +226,8 @@ def exits_that_need_a_traceback(code):
             yield from (line for line in body if re.match(r"(return|break|continue)\b", line))
 
 
-def test_no_exit_from_an_exception_of_the_core_needs_its_traceback():
-    """Without memory for the traceback, the code of Cython 3.3 for these exits crashes."""
+def test_no_exit_from_an_except_block_of_the_core_needs_a_traceback():
+    """If memory for the traceback is missing, Cython 3.3's code for these exits crashes."""
     for file in sorted((ROOT / "hwheel_core").rglob("*.pxi")):
         code = re.sub(r'""".*?"""|#[^\n]*', "", file.read_text(), flags=re.DOTALL)
         assert [*exits_that_need_a_traceback(code)] == [], file.name

@@ -149,7 +149,7 @@ def check_child(world, *, running=(), in_flight=0, closed=False, every=None):
 
 
 def check_kept_tasks(world, running, in_flight):
-    """Check that the parent's tasks run in the child, too."""
+    """Check that the parent's tasks also run in the child."""
     account = world.account
     near = {n for n, one in account.tasks.items() if n not in account.lengths and one.delay_ms < 5000} - account.every
     near |= {(n, i) for n, delays in world.delays.items() for i, delay in enumerate(delays) if delay < 5000}

@@ -131,7 +131,7 @@ def inside_a_callback_that_returns_at_once(world):
 
 @point
 def inside_a_callback_that_adds_and_returns(world):
-    """An executor with one thread runs one callback at a time in the child, too."""
+    """In the child, an executor with one thread still runs one callback at a time."""
     account, timer = world.account, world.timer
     inside, ran, both = [], [], []
 

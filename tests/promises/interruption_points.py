@@ -22,7 +22,7 @@ from typing import NamedTuple
 import hwheel
 
 HERE = os.path.dirname(hwheel.__file__)
-WATCHED = {HERE, os.path.join(HERE, "timers"), os.path.join(HERE, "threading")}
+WATCHED = {HERE, *(os.path.join(HERE, folder) for folder in ("cachetools", "threading", "timers"))}
 STANDARD_LIBRARY = {threading.Thread.start.__code__, threading.Thread.join.__code__}
 HANG_S = 15
 HUNG = "the run hung"

@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from account import Account
 from hwheel import ManualTimer, SystemTimer
+from hwheel.cachetools import TTLCache, cached
 from interruption_points import search
 from waiting import Waits, wait_until
 
@@ -366,6 +367,34 @@ def drop(world):
             world.account.cancelled.add(number)
 
 
+# --- single flight -----------------------------------------------------------------------------------------------
+
+
+def cached_call(interruption, executor, **options):
+    """Another thread waits for the result of the call that is interrupted."""
+    begun, done = threading.Event(), []
+
+    @cached(TTLCache(9, 60, ManualTimer().time), single_flight=True)
+    def function(number):
+        begun.set()
+        time.sleep(0.005)
+        return number
+
+    def call():
+        begun.wait()
+        done.append(function(1))
+
+    threads = [threading.Thread(target=call, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    with contextlib.suppress(KeyboardInterrupt), interruption:
+        function(1)
+    begun.set()
+    for thread in threads:
+        thread.join(5)
+    return [] if done == [1, 1] and function(1) == 1 else [f"a call hangs or fails: {done}"]
+
+
 SCENARIOS = {
     "first add": (add_first("later"), "own inline pool duck"),
     "first add, far off": (add_first("far"), "own inline pool duck"),
@@ -387,6 +416,7 @@ SCENARIOS = {
     "leaving the block": (leaving_the_block, "own inline pool manual"),
     "advance": (advancing, "manual"),
     "in a callback": (callback_interrupted, "manual"),
+    "cached call": (cached_call, "own"),
     "fork with drop": (forked(False), "own inline pool duck"),
     "fork with keep": (forked(True), "own inline pool duck"),
 }

@@ -30,6 +30,7 @@ INTERNAL = {
     "CacheCore",
     "CacheDeadline",
     "CachedCall",
+    "Census",
     "CensusGroup",
     "Columns",
     "ContainerCore",

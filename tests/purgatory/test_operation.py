@@ -50,7 +50,7 @@ def test_force_complete_returns_after_on_complete(flagged):
 
 
 @pytest.mark.parametrize("release_by", ["with", "release", "raise"])
-def test_check_during_a_held_lock_is_made_at_the_release(purgatory, flagged, release_by):
+def test_check_while_the_lock_is_held_runs_at_its_release(purgatory, flagged, release_by):
     operation = flagged()
     purgatory.try_complete_else_watch(operation, ["key"])
     lock = operation.lock
@@ -70,7 +70,7 @@ def test_check_during_a_held_lock_is_made_at_the_release(purgatory, flagged, rel
     assert operation.calls == ["on_complete"]
 
 
-def test_deferred_check_is_made_although_the_running_check_fails(purgatory, flagged, errors):
+def test_deferred_check_runs_even_if_the_running_check_fails(purgatory, flagged, errors):
     """The lock holder raises its own error, and must still make the check that another thread left to it."""
     operation = flagged()
     purgatory.try_complete_else_watch(operation, ["key"])
@@ -97,7 +97,7 @@ def test_error_of_a_deferred_check_is_reported_and_not_raised_in_the_lock_holder
     assert [(source, type(error)) for source, error in errors] == [(operation, ZeroDivisionError)]
 
 
-def test_deferred_check_of_an_unwatched_operation_is_made(flagged):
+def test_deferred_check_of_an_unwatched_operation_runs(flagged):
     operation = flagged()
     with operation.lock:
         operation.completable = True

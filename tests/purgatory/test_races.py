@@ -12,7 +12,7 @@ from threads import call_in_thread
 
 
 @pytest.mark.parametrize("reach", ["check", "force", "check in try_complete()"])
-def test_operations_that_reach_for_each_other_do_not_deadlock(make_purgatory, run_threads, flagged, reach):
+def test_operations_that_check_or_complete_each_other_do_not_deadlock(make_purgatory, run_threads, flagged, reach):
     """Each operation checks or completes the other one while both hold their locks."""
     purgatory = make_purgatory()
     both_hold_their_locks = threading.Barrier(2)
@@ -49,7 +49,7 @@ def test_operations_that_reach_for_each_other_do_not_deadlock(make_purgatory, ru
 
 
 @pytest.mark.parametrize("look", [1, 2])
-def test_event_just_after_a_check_of_an_add_is_not_missed(purgatory, flagged, look):
+def test_event_right_after_a_check_by_an_add_is_not_missed(purgatory, flagged, look):
     operation = flagged()
 
     def event():
@@ -77,7 +77,7 @@ class InterposedKey:
 
 @pytest.fixture
 def add_with_interposed(purgatory, flagged):
-    """Return a function that adds an operation with three keys and calls action(operation) after the first list."""
+    """Return a function that adds an operation with three keys. After the first list it calls action(operation)."""
 
     def add(action):
         key = InterposedKey(flagged(), action)
@@ -162,7 +162,7 @@ def test_random_operations_complete_once_and_counters_are_exact(make_purgatory, 
 
 
 def test_condition_set_in_any_thread_is_seen(make_purgatory, run_threads, many_switches, flagged):
-    """No timeout can hide a lost completion."""
+    """No operation has a timeout, which could hide a lost completion."""
     purgatory = make_purgatory()
     count = 3000
     conditions = [False] * count
@@ -195,7 +195,7 @@ def test_condition_set_in_any_thread_is_seen(make_purgatory, run_threads, many_s
     assert purgatory.num_delayed == 0
 
 
-def test_operation_completed_at_the_start_of_its_add_is_no_error(purgatory, flagged, run_threads):
+def test_add_raises_no_error_if_the_operation_completes_at_its_start(purgatory, flagged, run_threads):
     operations = [flagged() for _ in range(10_000)]
     begun, errors = [], []
 

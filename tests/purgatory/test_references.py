@@ -48,7 +48,7 @@ def test_references_to_keys_and_operations_are_released(purgatory, timer, flagge
     class Key:
         pass
 
-    keys = [Key() for _ in range(12)]  # more than a linear search compares
+    keys = [Key() for _ in range(12)]  # too many for the linear search
     before = [sys.getrefcount(key) for key in keys]
     for how in ("complete", "check", "expire", "cancel", "fail", "close"):
         operation = flagged(10, completable=False)

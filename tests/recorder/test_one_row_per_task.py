@@ -1,4 +1,4 @@
-"""Each task is one row, whatever its user, its executor, and close() do with it."""
+"""Each task gives one row, regardless of what its user, its executor, and close() do with it."""
 
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -96,7 +96,7 @@ class RepeatingExecutor(Executor):
 
 
 @pytest.mark.parametrize("executor", [RefusingExecutor, CancellingExecutor, RepeatingExecutor])
-def test_a_task_expires_once_whatever_the_executor_does(recorder, rows, hand_clock, executor):
+def test_a_task_expires_once_even_if_the_executor_misbehaves(recorder, rows, hand_clock, executor):
     with manual_timer(recorder, hand_clock, executor=executor()) as timer:
         timer.call_later(1, int, 7)
         hand_clock.ms += 2000

@@ -404,7 +404,7 @@ with Recorder({str(tmp_path / "parent")!r}) as recorder, RecordingTimer(recorder
     assert table_of(tmp_path / "child")["timeout"].to_pylist() == [7000] * 5
 
 
-def test_a_kill_leaves_whole_files(tmp_path):
+def test_a_kill_leaves_only_complete_files(tmp_path):
     script = f"""
 from hwheel.recorder import Recorder, RecordingTimer
 recorder = Recorder({str(tmp_path)!r}, file_rows=2000)

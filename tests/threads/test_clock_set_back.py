@@ -46,7 +46,7 @@ class Runs(list):
 
 @pytest.mark.parametrize("add", [call_later, call_at, call_every, call_many, reschedule, set_in_dict])
 @pytest.mark.parametrize("back_ms", [1, 2000, 500_000])
-def test_time_stands_still_until_the_clock_has_caught_up(make, hand_clock, add, back_ms):
+def test_the_time_of_the_timer_stops_until_the_clock_has_caught_up(make, hand_clock, add, back_ms):
     timer, ran = make(), Runs()
     timer.call_later(100, int)
     hand_clock.ms += 100_000
@@ -65,7 +65,7 @@ def test_time_stands_still_until_the_clock_has_caught_up(make, hand_clock, add, 
     assert len(ran) == 1
 
 
-def test_what_was_due_before_runs_although_the_clock_goes_back(make, hand_clock):
+def test_timers_that_were_due_run_even_if_the_clock_goes_back(make, hand_clock):
     timer, ran = make(), []
     begin_ms = hand_clock.ms
 

@@ -102,7 +102,7 @@ def test_failed_callback_leaves_no_context_variable(kind):
 
 
 @KINDS
-def test_variable_that_was_reset_leaves_nothing(kind):
+def test_context_variable_that_was_reset_does_not_reach_later_callbacks(kind):
     with timer_of(kind) as timer:
         seen = Seen()
 

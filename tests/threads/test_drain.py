@@ -39,6 +39,20 @@ def test_drain_runs_each_task_at_its_deadline_and_closes(executor, reaper):
     assert all(late >= at for at, late in ran)
 
 
+def test_drain_without_a_reaper_waits_no_longer_than_to_the_next_deadline():
+    waits_s = []
+
+    class Timer(SystemTimer):
+        def _advance_clock(self, timeout_ns):
+            waits_s.append(timeout_ns / 1e9)
+            return super()._advance_clock(timeout_ns)
+
+    timer = Timer(reaper=False)
+    timer.call_later(0.02, time.sleep, 0.05)
+    timer.call_later(0.03, time.sleep, 0)  # has expired, and waits for the executor thread
+    assert timer.drain() == [] and 0 < max(waits_s) <= 0.03
+
+
 def test_adds_are_refused_during_drain_even_in_callbacks(executor):
     timer, refused = SystemTimer(executor=executor), []
 
@@ -269,3 +283,15 @@ def test_bad_timeout_is_refused_and_drain_is_idempotent():
     assert not timer.closed
     assert timer.drain() == [] == timer.drain()
     assert timer.close() == []
+
+
+def test_another_thread_closes_as_drain_begins():
+    class ClosedMeanwhile(SystemTimer):
+        def _ensure_started(self):
+            self.returned = self.close()
+            super()._ensure_started()
+
+    timer = ClosedMeanwhile()
+    task = timer.call_later(60, int)
+    assert timer.drain() == []
+    assert timer.returned == [task]

@@ -85,7 +85,7 @@ def test_running_periodic_task_is_dumped(make_timer, executor, timeout, in_group
     data = timer.dump(timeout=timeout)
     HOLD.set()
     if timeout is None:
-        later.join()  # dump() does not wait for a pool, and this must not set the next test's event
+        later.join()  # dump() does not wait for a pool, and a late set() would release the next test
     assert sorted(numbers_in(data)) == [5, 6] and task.cancelled and len(group) == 0
     give_up = time.monotonic() + 30
     while not RAN and time.monotonic() < give_up:

@@ -74,7 +74,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_calls_that_have_run_before_submit_returns_run_once_whatever_it_returns(make_timer, eventually, answer):
+def test_calls_that_run_inside_submit_run_once_even_if_its_future_is_unusual(make_timer, eventually, answer):
     ran, reported = [], []
     timer = make_timer(executor=Unusual(ANSWERS[answer]()), on_error=lambda *error: reported.append(error))
     tasks = [timer.call_later(0.001, ran.append, i) for i in range(3)]

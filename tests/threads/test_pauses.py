@@ -1,5 +1,6 @@
 """Operations over all entries let other threads run in between."""
 
+import copy
 import sys
 import threading
 import time
@@ -7,6 +8,7 @@ import time
 import pytest
 
 from hwheel import DelayQueue, ExpiringDict, ManualTimer
+from hwheel.cachetools import TLRUCache, TTLCache
 from sampling import at_least
 
 ENTRIES = 100_000
@@ -49,8 +51,28 @@ def queue_of_entries(spread=100, count=ENTRIES):
     return queue
 
 
+def cache_of_entries():
+    cache = TTLCache(ENTRIES, 60, ManualTimer().time)
+    cache.update((number, str(number)) for number in range(ENTRIES))
+    return cache
+
+
+def tlru_cache_of_entries():
+    cache = TLRUCache(ENTRIES, lambda key, value, now: now + 60 + key % 7, ManualTimer().time)
+    cache.update((number, str(number)) for number in range(ENTRIES))
+    return cache
+
+
+def free(make):
+    """Return what a row needs to measure the release of the last reference."""
+    return lambda: [make()], lambda holder: holder.clear()
+
+
 OPERATIONS = {
     "timer.pending": (timer_of_entries, lambda timer: timer.pending()),
+    "timer.census": (timer_of_entries, lambda timer: timer.census()),
+    "timer.dump": (timer_of_entries, lambda timer: timer.dump()),
+    "timer.load": (lambda: timer_of_entries().dump(), lambda data: ManualTimer().load(data)),
     "timer.close": (timer_of_entries, lambda timer: timer.close()),
     "group.cancel": (group_of_entries, lambda group: group.cancel()),
     "group.close": (group_of_entries, lambda group: group.close()),
@@ -58,6 +80,15 @@ OPERATIONS = {
     "dict first": (dict_of_entries, lambda entries: next(iter(entries))),
     "dict expiry": (dict_of_entries, lambda entries: entries.timer.advance(60)),
     "dict reports": (lambda: dict_of_entries(len), lambda entries: entries.timer.advance(60)),
+    "dict freed": free(dict_of_entries),
+    "cache first": (cache_of_entries, lambda cache: next(iter(cache))),
+    "cache copy": (cache_of_entries, copy.copy),
+    "cache repr": (cache_of_entries, repr),
+    "cache freed": free(cache_of_entries),
+    "TLRU cache first": (tlru_cache_of_entries, lambda cache: next(iter(cache))),
+    "TLRU cache expire": (tlru_cache_of_entries, lambda cache: cache.expire(1000)),
+    "TLRU cache copy": (tlru_cache_of_entries, copy.copy),
+    "queue freed": free(queue_of_entries),
     "queue.drain": (queue_of_entries, lambda queue: queue.drain()),
     "queue.shutdown": (queue_of_entries, lambda queue: queue.shutdown(True)),
     "queue.peek": (lambda: queue_of_entries(1, 10 * ENTRIES), lambda queue: queue.peek()),
@@ -90,6 +121,6 @@ def looks_during(prepare, operation):
 
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="threads do not take turns")
 @pytest.mark.usefixtures("no_switches")
-@pytest.mark.parametrize("name", at_least(11, OPERATIONS))
+@pytest.mark.parametrize("name", at_least(23, OPERATIONS))
 def test_other_threads_run_during_an_operation_over_all_entries(name):
     assert any(looks_during(*OPERATIONS[name]) > 1 for _ in range(ATTEMPTS))

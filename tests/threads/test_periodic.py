@@ -18,7 +18,7 @@ def make_hand_timer(make_timer, hand_clock):
     ("missed", "expected"),
     [
         ("skip", [100, 500, 600, 700]),  # skips 200, 300, and 400
-        ("burst", [100, 450, 450, 450, 500, 600, 700]),  # makes up for them
+        ("burst", [100, 450, 450, 450, 500, 600, 700]),  # runs the missed ticks at once
         ("delay", [100, 550, 650]),  # starts a new grid at 450
     ],
 )
@@ -88,7 +88,7 @@ def test_runs_never_overlap_in_a_pool(make_timer, pool, eventually):
     assert max(most) == 1
 
 
-def test_cancel_of_a_queued_run_is_no_error(make_timer, pool, eventually):
+def test_cancelled_queued_run_neither_runs_nor_reports_an_error(make_timer, pool, eventually):
     reported, ran = [], []
     timer = make_timer(executor=pool, on_error=lambda *args: reported.append(args))
     release = threading.Event()
@@ -101,7 +101,7 @@ def test_cancel_of_a_queued_run_is_no_error(make_timer, pool, eventually):
         release.set()
     for future in blocked:
         future.result()
-    pool.submit(int).result()  # behind it in the queue
+    pool.submit(int).result()  # queued after the cancelled run
     timer.close()
     pool.shutdown(wait=True)
     assert (ran, reported) == ([], [])

@@ -227,7 +227,7 @@ def test_interrupt_does_not_end_a_periodic_task(make_timer, hand_clock):
     assert len(runs) == 2
 
 
-def test_waiting_threads_sleep_again_after_a_wake_up_for_nothing(make_timer):
+def test_waiting_threads_sleep_again_after_a_needless_wake_up(make_timer):
     timer = make_timer(executor="inline", reaper=False)
     timer.call_later(3600, print)
 

@@ -1,4 +1,4 @@
-"""Curves, compared with slow counts, and their sums."""
+"""The curves of a log, compared with slow counts, and the sums of curves."""
 
 import numpy as np
 from hypothesis import given
@@ -53,13 +53,13 @@ def test_distant_parts_are_merged_in_coarser_steps():
 
 @check
 @given(rows=logs, edge=st.integers(0, 500))
-def test_the_share_that_would_expire_equals_that_of_a_replay(rows, edge):
+def test_the_share_that_would_expire_equals_the_share_in_a_replay(rows, edge):
     log = log_of(rows)
     share = Lengths.of(log).would_expire[edge]
     assert share == log.replay(timeout_ms=int(EDGES_MS[edge])).costs.fired / len(log)
 
 
-def test_timeouts_of_two_digits_are_exact():
+def test_timeouts_with_two_significant_digits_are_exact():
     lengths = Lengths.of(Log([0] * 4, [30_000, 30_000, 5000, 86_400_000], [NEVER] * 4))
     found = [lengths.timeout_quantile_ms(quantile) for quantile in (0.25, 0.5, 0.75, 1)]
     assert found == [5000, 30_000, 30_000, 86_400_000]

@@ -1,4 +1,4 @@
-"""The examples of docs/replay.md, except those on Spark, which tests/spark/test_replay.py runs."""
+"""The examples in docs/replay.md. tests/spark/test_replay.py runs those that need Spark."""
 
 import contextlib
 import io

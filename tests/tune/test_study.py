@@ -42,7 +42,7 @@ def test_parts_add_up():
         assert whole.levels == max(first.levels, second.levels)
 
 
-def test_the_merged_lateness_is_that_of_all_timers():
+def test_the_merged_lateness_covers_all_timers():
     logs = [random_log(300, 1), random_log(700, 2)]
     merged = ReplayCosts.merged([log.replay(tick_ms=100).costs for log in logs])
     late = []

@@ -106,7 +106,7 @@ def test_close_inside_the_callback(ran):
     assert not task.pending
 
 
-def test_next_run_is_added_after_the_previous_one(ran):
+def test_next_run_is_added_after_the_previous_run(ran):
     timer = ManualTimer()
     timer.add(TimerTask(200, ran.append, "before"))
     task = timer.call_every(0.1, ran.append, "every")

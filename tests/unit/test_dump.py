@@ -1,6 +1,7 @@
 """dump() and load() in virtual time: restored tasks, overdue tasks, and tasks that cannot be dumped."""
 
 import functools
+import gc
 import random
 from array import array
 from contextvars import copy_context
@@ -9,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from dumps import NOW, RAN, full_timer, note
-from hwheel import DumpError, ExpiringDict, ManualTimer, TimerClosed, TimerTask
+from hwheel import DumpError, ExpiringDict, ManualTimer, TimerClosed, TimerFull, TimerTask
+from hwheel.timers.dump import CHUNK, _records
 from hwheel.types import Loaded
 
 DUMPED_INSIDE = [None]
@@ -107,6 +109,50 @@ def test_shared_objects_stay_shared():
     new.advance(5)
     assert [one.name for one in RAN] == ["a", "a", "b"] and RAN[0] is RAN[1] is not session
     assert RAN[0].noted == ["a", "a"] and session.noted == []
+
+
+def test_objects_are_shared_across_chunks_and_with_plain_calls_in_between():
+    old, session = ManualTimer(), Session("a")
+    for number in range(3 * CHUNK):
+        old.call_later(1, session.note) if number % 400 == 0 else old.call_later(1, note, number, "text")
+    new, loaded = reload(old)
+    assert [task.args for task in loaded.tasks] == [
+        () if number % 400 == 0 else (number, "text") for number in range(3 * CHUNK)
+    ]
+    new.advance(1)
+    assert len(RAN) == 3 * CHUNK and len({id(RAN[number]) for number in range(0, 3 * CHUNK, 400)}) == 1
+
+
+@pytest.mark.parametrize("where", [0, CHUNK, 2 * CHUNK + 7])
+def test_error_in_a_later_chunk_names_the_task(where):
+    timer = ManualTimer()
+    tasks = [timer.call_later(9, note, number) for number in range(2 * CHUNK + 8)]
+    tasks[where].cancel()
+    bad = timer.call_later(5, lambda: None)
+    with pytest.raises(DumpError, match="lambda") as caught:
+        timer.dump()
+    assert repr(bad) in str(caught.value) and len(timer) == len(tasks)
+    bad.cancel()
+    assert len(ManualTimer().load(timer.dump()).tasks) == len(tasks) - 1
+
+
+def test_the_collector_sees_tasks_after_a_dump_or_a_load_that_failed():
+    def is_seen(tasks):
+        return all(gc.is_tracked(task) and gc.is_tracked(task.callback) for task in tasks)
+
+    timer, limited = ManualTimer(), LimitedPickles(1)
+    tasks = [timer.call_later(5, Session(str(number)).note, limited if number == 2 else 7) for number in range(5)]
+    with pytest.raises(DumpError, match="has changed"):
+        timer.dump()
+    assert is_seen(tasks) and is_seen(timer.close())
+    old = ManualTimer()
+    kept = [old.call_later(5, Session(str(number)).note) for number in range(5)]
+    data = old.dump()
+    assert is_seen(kept)
+    new, loaded = ManualTimer(max_pending=3), []
+    with pytest.raises(TimerFull):
+        new._add_records(_records(data, None, 0), loaded)
+    assert len(loaded) == 5 and is_seen(loaded)
 
 
 def test_task_without_callback_and_partial_are_restored():
@@ -291,7 +337,7 @@ def test_task_added_during_dump_is_dumped():
     assert [task.args for task in loaded.tasks] == [("",), ("",), ("added",), ("added",)]
 
 
-def test_failure_of_a_cancelled_task_is_found_in_the_next_one():
+def test_dump_fails_if_a_later_task_shares_the_object_that_failed():
     class Cancels:
         def __reduce__(self):
             first.cancel()

@@ -16,7 +16,10 @@ from hwheel.timers.dump import HEAD, MAGIC, VERSION
 
 
 def dump_of(times, *calls):
-    body = pickle.dumps(times) + b"".join(map(pickle.dumps, calls))
+    deadlines, extras = [due for due, *_ in times], {index: extra for index, (_, *extra) in enumerate(times)}
+    others = [part for callback, args, kwargs, random in calls for part in (callback, kwargs, random, *args)]
+    counts = [~len(args) for _, args, _, _ in calls]
+    body = b"".join(map(pickle.dumps, (len(times), (deadlines, extras, counts, []), others)))
     return HEAD.pack(MAGIC, VERSION, len(body), hashlib.blake2b(body, digest_size=16).digest()) + body
 
 
@@ -50,7 +53,7 @@ def test_error_names_the_task_whose_function_is_missing(monkeypatch):
     data = old.dump(now=NOW)
     monkeypatch.delattr(dumps, "note")
     timer = ManualTimer()
-    with pytest.raises(DumpError, match="task 2 of 2 cannot be read"):
+    with pytest.raises(DumpError, match="one of the tasks 1 to 2 cannot be read: AttributeError.*note"):
         timer.load(data)
     assert len(timer) == 0
 

@@ -141,7 +141,7 @@ except OverflowError as error:
 
 
 @pytest.mark.parametrize(("script", "printed"), SCRIPTS.values(), ids=SCRIPTS)
-def test_advance_near_the_last_millisecond_ends(script, printed):
+def test_advance_near_the_last_millisecond_terminates(script, printed):
     start = "from array import array\nfrom hwheel import ManualTimer, TimerTask\n"
     assert output_of("-c", start + script).split() == printed.split()
 

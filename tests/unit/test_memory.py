@@ -1,4 +1,4 @@
-"""The memory of wheels: no write outside it, none lost by a failed allocation, and no allocation under the lock."""
+"""The memory of wheels: no write beyond it, no leak after a failed allocation, and no allocation under the lock."""
 
 import sys
 import threading
@@ -11,7 +11,7 @@ from hwheel import ManualTimer, TimerTask, TimingWheel
 from programs import run_python
 from systems import skip_under_address_sanitizer
 
-NO_SWITCH = "this CPython has no switch for failing allocations"
+NO_SWITCH = "this CPython cannot let allocations fail on request"
 FULL_WHEELS = """
 from array import array
 from hwheel import ManualTimer, TimerTask, TimingWheel
@@ -51,7 +51,7 @@ def test_full_wheel_writes_only_to_its_own_memory():
 
 
 @pytest.mark.parametrize("grow", [False, True], ids=["new wheel", "new level"])
-def test_failed_allocation_releases_its_neighbors(grow):
+def test_failed_allocation_frees_the_blocks_allocated_before(grow):
     # A level has two blocks of memory: its buckets and their part of the delay queue.
     _testcapi = pytest.importorskip("_testcapi", reason=NO_SWITCH)
     wheel_size, task = 4096, TimerTask(0)
@@ -97,7 +97,7 @@ def longest_wait(timer, thread):
 
 
 def test_level_is_allocated_outside_the_lock():
-    # A level of 128 MB is written; the lock is held for a fraction of that time.
+    # Writing a level of 128 MB takes long. The lock is held only for a fraction of that time.
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
     try:

@@ -245,7 +245,7 @@ def test_deadline_and_remaining_time_in_seconds():
     assert (task.deadline, task.remaining()) == (6.25, 0.0)
 
 
-def test_no_time_remains_of_a_cancelled_task():
+def test_remaining_time_of_a_cancelled_task_is_zero():
     task = ManualTimer().call_later(5, print)
     task.cancel()
     assert (task.deadline, task.remaining()) == (5.0, 0.0)

@@ -269,7 +269,7 @@ def test_reschedule_with_a_nan_clock_leaves_the_deadline():
 
 
 @pytest.mark.parametrize("base", [lambda loop: loop, wheel_loop], ids=["asyncio", "hwheel"])
-def test_pass_runs_to_its_end_although_the_clock_is_set_back(base):
+def test_pass_runs_to_its_end_even_if_the_clock_is_set_back(base):
     loop = base(MovedLoop)()
     ran = []
 

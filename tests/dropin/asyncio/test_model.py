@@ -3,8 +3,8 @@
 The same callbacks must run in the same order at the same times. A loop whose callbacks take time may run a timer one
 pass later than asyncio, so a separate test checks only the guarantees.
 
-All deadlines differ and are multiples of the tick. asyncio guarantees no order for equal deadlines, and the wheel runs
-the timers of one tick at the last of their deadlines.
+All deadlines differ, because asyncio guarantees no order for equal deadlines. They are multiples of the tick, because
+the wheel runs the timers of one tick at the last of their deadlines.
 """
 
 import pytest

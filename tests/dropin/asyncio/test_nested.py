@@ -97,7 +97,7 @@ def test_nested_pass_continues_with_expired_timers_in_order(timers, stop_clock, 
     assert ran == [*range(count - 1), "outer"]
 
 
-def test_passes_nest_as_deep_as_the_number_of_timers(timers, stop_clock):
+def test_passes_can_nest_once_for_each_timer(timers, stop_clock):
     loop, timers = timers
     entered, left = [], []
 

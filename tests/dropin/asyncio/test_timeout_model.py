@@ -131,5 +131,5 @@ def outcome(loop_class, functions, program):
     return Run(loop_class(), functions).run(program)
 
 
-def test_many_programs_ran():
+def test_the_search_ran_at_least_200_programs():
     assert ran >= 200

@@ -1,6 +1,8 @@
 """Loops on the wheel use a replaced time(), call_at(), or call_later() at once, like asyncio's loops."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from unittest import mock
 
@@ -287,3 +289,32 @@ def test_timeouts_and_loops_use_the_current_call_at(place):
         timers.call_later(5, int).cancel()
     assert len(asked) == 1
     loop.close()
+
+
+WITHOUT_WATCHERS = """
+import ctypes
+api, taken = ctypes.pythonapi, 0
+api.PyDict_AddWatcher.argtypes = [ctypes.c_void_p]
+note = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(lambda *args: 0)
+try:
+    while True:
+        api.PyDict_AddWatcher(note)
+        taken += 1
+except RuntimeError:
+    pass
+import hwheel.asyncio
+loop = hwheel.asyncio.new_event_loop()
+for _ in range(3):
+    assert loop.call_later(10, int).when() < 1e9
+    loop.time = lambda: 1e9
+    assert loop.call_later(10, int).when() == 1e9 + 10
+    del loop.time
+print("taken", taken > 0)
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="CPython has no watchers of dicts before 3.12")
+def test_replaced_clock_is_used_if_other_extensions_have_taken_all_watchers():
+    command = [sys.executable, "-P", "-c", WITHOUT_WATCHERS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("taken True\n", "")

@@ -8,8 +8,8 @@ IN_RELEASE := $(NOX) release --
 IN_DEBUG := $(NOX) debug --
 HWHEEL_SEED ?= random
 
-.PHONY: demo test test-release test-spark test-kafka test-invariants test-threads test-core test-debug test-freethreaded \
-        sanitize search soak forks proof schedules fuzz bench bench-spark bench-replay check format docs dist clean release debug
+.PHONY: demo test test-release test-spark test-kafka test-slow test-invariants test-threads test-core test-debug test-freethreaded \
+        sanitize search soak forks chaos proof schedules fuzz bench bench-spark bench-replay check format docs dist clean release debug
 
 demo: release
 	$(IN_RELEASE) -m hwheel demo
@@ -21,7 +21,7 @@ test-release: release
 	$(IN_RELEASE) -m pytest -q --ignore=tests/spark --ignore=tests/kafka
 
 test-spark: release
-	$(IN_RELEASE) -m pytest -q tests/spark
+	$(IN_RELEASE) -m pytest -q -m "not slow" tests/spark
 
 test-threads: debug
 	$(IN_DEBUG) -m pytest -q tests/threads tests/promises
@@ -31,7 +31,12 @@ test-invariants: debug
 
 # hwheel deliver with a Kafka broker that the tests start: needs Java 17 or later, and Maven for Kafka's jars.
 test-kafka: release
-	$(IN_RELEASE) -m pytest -q tests/kafka
+	$(IN_RELEASE) -m pytest -q -m "not slow" tests/kafka
+
+# The tests of hwheel deliver that take a minute each.
+test-slow: release
+	$(IN_RELEASE) -m pytest -q -m slow tests/spark
+	$(IN_RELEASE) -m pytest -q -m slow tests/kafka
 
 # A quick check for core developers (under a minute), on the debug build.
 test-core: debug
@@ -63,6 +68,11 @@ soak: release
 # Forks under load, and exits of the children: make forks FORKS=1000
 forks: release
 	$(IN_RELEASE) tools/soak --seed $(HWHEEL_SEED) --minutes 0 --pending 5000 --rate 20000 --forks $(or $(FORKS),1000)
+
+# Kills, restored copies, renamed inputs, and changed settings of hwheel deliver, with an account of every message:
+# make chaos MINUTES=60 HWHEEL_SEED=1
+chaos: release
+	$(IN_RELEASE) tests/spark/chaos.py --seed $(HWHEEL_SEED) --minutes $(or $(MINUTES),15)
 
 proof: release
 	$(IN_RELEASE) tools/proof $(ARGUMENTS)

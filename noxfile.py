@@ -205,7 +205,7 @@ def tsan(session):
     options = f"suppressions={ROOT}/tests/threads/races_of_cpython.txt log_path={reports}/report exitcode=0 "
     options += "die_after_fork=0 allocator_may_return_null=1 detect_deadlocks=0"
     environment = {"PYTHON_GIL": "0", "HWHEEL_MODEL_EXAMPLES": "0.1", "TSAN_OPTIONS": options}
-    without = ("tests/threads/test_plain_half.py", "tests/unit/test_long_chains.py")
+    without = ("tests/threads/test_schedules.py", "tests/unit/test_long_chains.py")
     pytest(session, *CORE, "tests/purgatory", "tests/model/test_timer_model.py", env=environment, without=without)
     if found := [file.read_text() for file in sorted(reports.iterdir())]:
         session.error("\n".join(found))

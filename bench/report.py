@@ -16,7 +16,7 @@ except ImportError as missing:
     sys.exit(f"{missing}. The benchmarks need: pip install --group bench (make bench does that)")
 
 sys.path.insert(0, str(Path(__file__).parent))
-from containers import delaying, expiring
+from containers import cached, delaying, expiring
 from core import all_entries, headlines, lateness, memory, operations, pause, slack, threads, wheel_sizes
 from lib.machine import load_average, machine
 from lib.pictures import NoMatplotlib, draw
@@ -34,6 +34,7 @@ PARTS: dict[str, Any] = {
     "lateness": lateness,
     "slack": slack,
     "containers": expiring,
+    "cached": cached,
     "queues": delaying,
     "threads": threads,
 }

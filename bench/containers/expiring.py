@@ -93,8 +93,8 @@ ALL: tuple[Any, ...] = (Ours, OursForCachetools, OfCachetools, OfExpiringdict)
 def measure(settings: Settings, on_turn: Callable[[str], object]) -> dict[str, Any]:
     """Measure ns of processor time per operation in each round, bytes per entry, and the expiry of all entries.
 
-    For the expiry: its duration, the longest get() of another thread, and the most processor time of the expiring
-    thread between two calls of get(), in ms. Only the first two include the time of other processes.
+    The expiry has three figures in ms: its duration, the longest get() of another thread, and the most processor time
+    of the expiring thread between two calls of get(). Only the first two include the time of other processes.
     """
     makes, left_out = installed(ALL)
     entries, rounds = settings.container_entries, settings.rounds

@@ -1,5 +1,6 @@
 """Operations over all entries: the longest time for which they keep another thread from running."""
 
+import copy
 import threading
 import time
 from array import array
@@ -10,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from hwheel import DelayQueue, ExpiringDict, ManualTimer, SystemTimer
+from hwheel.cachetools import TTLCache
 from lib.figures import show_rows
 from lib.settings import Settings
 
@@ -121,6 +123,50 @@ def dict_of(entries: int, on_expire: Any = None) -> ExpiringDict[int, object]:
     return made
 
 
+def cache_of(entries: int) -> TTLCache[int, object]:
+    made = TTLCache[int, object](entries, 60, ManualTimer().time)
+    made.update(zip(range(entries), map(str, range(entries)), strict=True))
+    return made
+
+
+def cache_clear(entries: int) -> Operation:
+    return cache_of(entries).clear
+
+
+def cache_expire(entries: int) -> Operation:
+    cache = cache_of(entries)
+    return lambda: cache.expire(3600)
+
+
+def cache_equal(entries: int) -> Operation:
+    one, other = cache_of(entries), cache_of(entries)
+    return lambda: one == other
+
+
+def cache_copy(entries: int) -> Operation:
+    one = cache_of(entries)
+    return lambda: copy.copy(one)
+
+
+def cache_list(entries: int) -> Operation:
+    one = cache_of(entries)
+    return lambda: sum(1 for _ in one.items())
+
+
+def freed(make: Callable[[int], object]) -> Callable[[int], Operation]:
+    """Return the preparation of the release of the last reference."""
+
+    def prepare(entries: int) -> Operation:
+        return [make(entries)].clear
+
+    return prepare
+
+
+def dict_repr(entries: int) -> Operation:
+    one = dict_of(entries)
+    return lambda: repr(one)
+
+
 def dict_clear(entries: int) -> Operation:
     return dict_of(entries).clear
 
@@ -204,6 +250,7 @@ OPERATIONS: dict[str, Callable[[int], Operation]] = {
     "timer.dump()": dump,
     "timer.load()": load,
     "timer.close()": close,
+    "timer: release": freed(timer_of),
     "timer: expiry": expire,
     "group.cancel()": group_cancel,
     "group.close()": group_close,
@@ -217,9 +264,18 @@ OPERATIONS: dict[str, Callable[[int], Operation]] = {
     "dict: whole iteration": dict_list,
     "dict: expiry": dict_expire,
     "dict: expiry with on_expire": dict_report,
+    "dict: repr()": dict_repr,
+    "dict: release": freed(dict_of),
+    "cache.clear()": cache_clear,
+    "cache == cache": cache_equal,
+    "cache: whole iteration": cache_list,
+    "cache: copy()": cache_copy,
+    "cache.expire()": cache_expire,
+    "cache: release": freed(cache_of),
     "queue.drain()": queue_drain,
     "queue.shutdown(True)": queue_shutdown,
     "queue.peek()": queue_peek,
+    "queue: release": freed(queue_of),
 }
 
 

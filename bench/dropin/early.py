@@ -3,7 +3,7 @@
     python bench/dropin/early.py --sleeps 1000000
 
 Sleeps of random length, a thousand at a time, start at different moments of a pass of the loop. The exit status is 1
-if a sleep on a loop of hwheel ended earlier than the resolution of ``loop.time()`` allows: that of uvloop counts whole
+if a sleep on a loop of hwheel ended earlier than the resolution of ``loop.time()`` allows. uvloop's clock counts whole
 milliseconds. The lines of uvloop and zuvloop need these packages.
 """
 
@@ -21,7 +21,7 @@ from hwheel.asyncio import wheel_loop
 CONCURRENT = 1000
 LONGEST_S = 0.02
 WORK_S = 0.000_02  # before a sleep, so that sleeps of one pass start at different times
-LOOPS = {  # package -> (class, resolution of its time() in seconds, at least that of sums of floats)
+LOOPS = {  # package -> (class, resolution of its time() in seconds, not below the error of float sums)
     "asyncio": ("SelectorEventLoop", 1e-9),
     "uvloop": ("Loop", 1e-3),
     "zuvloop": ("EventLoop", 1e-9),

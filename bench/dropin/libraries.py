@@ -4,7 +4,7 @@
 
 Each turn runs a client in a process of its own, which sends requests one after another to a small server on 127.0.0.1.
 The servers of Redis and PostgreSQL are stand-ins that give every command the same response. The last two columns show
-the part of the timeouts.
+the cost of the timeouts alone.
 """
 
 import argparse
@@ -218,14 +218,14 @@ def turns(name: str, rounds: int, count: int) -> dict[tuple[bool, bool], float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--requests", type=int, default=2_000, help="requests of a turn")
+    parser.add_argument("--requests", type=int, default=2_000, help="requests per turn")
     for option in ("--measure", "--port", "--timeouts"):
         kind: dict[str, Any] = {"action": "store_true"} if option == "--timeouts" else {}
         parser.add_argument(option, **kind, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         return measure(options.measure, int(options.port), options.timeouts, options.requests)
-    print(f"hwheel {__version__}, CPython {platform.python_version()}, medians of {options.rounds}, us of a request\n")
+    print(f"hwheel {__version__}, CPython {platform.python_version()}, medians of {options.rounds}, us per request\n")
     print(f"{'':30} {'no timeouts':>12} {'timeouts':>12} {'on wheel':>12} {'added':>10} {'on wheel':>10}")
     for name in CLIENTS:
         us = turns(name, options.rounds, options.requests)

@@ -28,7 +28,7 @@ class Implementation:
     name: ClassVar[str]
     most: ClassVar[int] = 1_000_000  # the most pending timers in a run of reasonable length
     most_bulk: ClassVar[int] = 100_000  # in one call
-    is_quick: ClassVar[bool] = True  # False: operations are so slow that few are measured
+    is_quick: ClassVar[bool] = True  # False: operations are slow, so only a few are measured
     leaves_cancelled: ClassVar[bool] = False  # True: cancelled timers stay until there are many of them
     lacks: ClassVar[Mapping[str, str]] = {}  # {missing operation: substitute}
     remarks: ClassVar[Mapping[str, str]] = {}  # {operation: note on its measurement}
@@ -88,7 +88,7 @@ class Implementation:
 
 
 class RealTime(Implementation):
-    """A timer whose clock cannot jump. Delays are so long that no timer expires during the other operations."""
+    """A timer whose clock cannot jump. Its delays are long, so no timer expires during the other operations."""
 
     least_s: ClassVar[float]
     per_timer_s: ClassVar[float]  # longer than all operations of a timer before it expires

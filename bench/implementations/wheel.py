@@ -12,7 +12,7 @@ END_MS = 200_000
 class WheelTasks(Implementation):
     """A SystemTimer on the system's clock, which cannot jump by 100 s.
 
-    close(run_pending=True) replaces the reaper. It cascades, takes, and calls in the same compiled code.
+    close(run_pending=True) replaces the reaper: it cascades, takes, and calls timers in the same compiled code.
     """
 
     name = "hwheel"

@@ -15,7 +15,7 @@ CURVE_POINTS = 60
 
 @dataclass
 class Cell:
-    """An operation of an implementation with a number of pending timers."""
+    """The figures of one operation of one implementation, with a number of pending timers."""
 
     operation: str
     implementation: str
@@ -26,7 +26,7 @@ class Cell:
 
 
 def ratios(cell: Cell, to: Cell) -> list[float]:
-    """Return the ratio in each round, in which both had a turn."""
+    """Return the ratio of two cells in each round."""
     return [one / other for one, other in zip(cell.ns, to.ns, strict=True)]
 
 

@@ -8,23 +8,30 @@ IN_RELEASE := $(NOX) release --
 IN_DEBUG := $(NOX) debug --
 HWHEEL_SEED ?= random
 
-.PHONY: demo test test-release test-spark test-kafka test-slow test-invariants test-threads test-core test-debug test-freethreaded \
+.PHONY: demo test test-release test-processes test-spark test-kafka test-slow test-invariants test-threads test-core test-debug test-freethreaded \
         sanitize search soak forks chaos proof schedules fuzz bench bench-spark bench-replay check format docs dist clean release debug
 
 demo: release
 	$(IN_RELEASE) -m hwheel demo
 
-# Four parts. `make -j2 test` runs two of them at a time.
-test: test-release test-spark test-threads test-invariants
+# Five parts, the longest first. Many tests only wait, so `make -j4 test` runs four of them at a time on two cores.
+test: test-spark test-release test-processes test-threads test-invariants
+
+PROCESSES := tests/lifetime tests/threads tests/promises
 
 test-release: release
-	$(IN_RELEASE) -m pytest -q --ignore=tests/spark --ignore=tests/kafka
+	$(IN_RELEASE) -m pytest -q $(patsubst %,--ignore=%,$(PROCESSES) tests/spark tests/kafka)
+
+# Threads, forks, and exits on the release build.
+test-processes: release
+	$(IN_RELEASE) -m pytest -q $(PROCESSES)
 
 test-spark: release
 	$(IN_RELEASE) -m pytest -q -m "not slow" tests/spark
 
+# The schedules have a build of their own, which test-processes runs.
 test-threads: debug
-	$(IN_DEBUG) -m pytest -q tests/threads tests/promises
+	$(IN_DEBUG) -m pytest -q --ignore=tests/threads/test_schedules.py tests/threads tests/promises
 
 test-invariants: debug
 	$(IN_DEBUG) -m pytest -q tests/unit tests/model tests/purgatory tests/c_api

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import gc
+import itertools
 import json
 import operator
 import random
@@ -342,17 +343,17 @@ def test_pages_of_the_live_server_show_the_timers_of_loops():
         assert [group["pending"] for group in groups] == [1, 1]
 
 
-def test_a_census_is_reused_until_it_has_cost_at_most_a_hundredth(timer, monkeypatch):
-    """Each census here takes 0.3 s of processor time."""
-    clock, cpu = [1000.0], iter(range(100))
+def test_censuses_together_need_half_a_percent_of_a_processor(monkeypatch):
+    """Each census here takes 0.125 s of processor time, so both are repeated after 50 s."""
+    clock, cpu = [1000.0], itertools.count()
     monkeypatch.setattr("hwheel.live.snapshot.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("hwheel.live.snapshot.time.thread_time", lambda: 0.3 * next(cpu))
+    monkeypatch.setattr("hwheel.live.snapshot.time.thread_time", lambda: 0.125 * next(cpu))
     censuses, ages = Censuses(), []
-    timer.call_later(60, print)
-    for _ in range(32):
-        ages.append(censuses.of(timer)[0])
+    timers = [ManualTimer(), ManualTimer()]
+    for _ in range(52):
+        ages.append([censuses.of(timer)[0] for timer in timers])
         clock[0] += 1
-    assert ages == [*map(float, range(30)), 0.0, 1.0]
+    assert ages == [[age, age] for age in [*map(float, range(50)), 0.0, 1.0]]
 
 
 def test_timers_that_are_freed_are_forgotten():

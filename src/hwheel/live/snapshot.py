@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import operator
 import os
 import sys
@@ -20,7 +21,7 @@ from hwheel.version import __version__
 
 MAX_BARS = 60  # the most bars for the buckets of a level
 MAX_CALLBACKS = 20  # the most callbacks of a timer
-MAX_SHARE = 100  # a census that takes a second is the last one for 100 seconds
+PAUSE_FACTOR = 200  # if all censuses together take a second, each is repeated after 200 seconds
 
 if TYPE_CHECKING:
     from hwheel.asyncio.timers import WheelTimers
@@ -126,7 +127,7 @@ def metrics_of(sources: Sources) -> bytes:
 
 
 class Censuses:
-    """The census of each timer, taken so seldom that all of them need at most 1 % of a processor."""
+    """The census of each timer, taken so seldom that all of them together need half a percent of a processor."""
 
     def __init__(self) -> None:
         self._taken: dict[weakref.ref[Any], tuple[float, float, list[CallbackGroup]]] = {}
@@ -135,13 +136,13 @@ class Censuses:
         """Return the age of the last census in seconds, and its groups. The caller holds the lock of the sources."""
         now = time.monotonic()
         key = weakref.ref(timer, self._forget)
-        taken_at, due_at, groups = self._taken.get(key, (now, now, []))
-        if now >= due_at:
+        taken_at, _, groups = self._taken.get(key, (-math.inf, 0.0, []))
+        if now - taken_at >= PAUSE_FACTOR * sum([cost_s for _, cost_s, _ in [*self._taken.values()]]):
             begin = time.thread_time()
             with contextlib.suppress(Exception):  # the timer's clock may be broken
                 groups = timer.census()
-            taken_at, due_at = now, now + MAX_SHARE * (time.thread_time() - begin)
-            self._taken[key] = taken_at, due_at, groups
+            taken_at = now
+            self._taken[key] = taken_at, time.thread_time() - begin, groups
         return now - taken_at, groups
 
     def _forget(self, gone: weakref.ref[Any]) -> None:

@@ -4,7 +4,7 @@ import copy
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import repeat
 from typing import Any
 
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from hwheel import DelayQueue, ExpiringDict, ManualTimer, SystemTimer
 from hwheel.cachetools import TTLCache
-from lib.figures import show_rows
+from lib.figures import median_and_range, show_rows
 from lib.settings import Settings
 
 NAP_S = 0.001
@@ -280,10 +280,11 @@ OPERATIONS: dict[str, Callable[[int], Operation]] = {
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """Print the longest time of each operation."""
-    rows: Iterable[list[object]] = (
-        [name, max(one["held_up_ms"] for one in rounds), max(one["took_ms"] for one in rounds)]
-        for name, rounds in part["rows"].items()
-    )
-    title = f"how long an operation over {part['entries']:,} entries keeps another thread from running, ms"
-    show_rows(title, ["", "longest", "whole operation"], rows, console)
+    """Print the longest time of each operation. Its median over the rounds leaves out what only other programs cause."""
+
+    def cell(rounds: list[dict[str, float]], name: str) -> str:
+        return median_and_range([one[name] for one in rounds])
+
+    rows = ([name, cell(rounds, "held_up_ms"), cell(rounds, "took_ms")] for name, rounds in part["rows"].items())
+    title = f"the longest time for which an operation over {part['entries']:,} entries keeps another thread waiting, ms"
+    show_rows(title, ["median (range) of the rounds", "longest wait", "whole operation"], rows, console)

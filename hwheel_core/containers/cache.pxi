@@ -497,7 +497,7 @@ cdef tuple cache_columns(CacheCore self):
 
 
 cdef tuple cache_state(CacheCore self):
-    """Return key, value, deadline, and size of all entries in order of setting, in one list, and the keys in order of use."""
+    """Return what _restore() pops: size, deadline, value, and key of all entries, and the keys by use, both in reverse order."""
     cdef CacheCopy* copies = NULL
     cdef int64_t count = 0, i
     cdef list flat = [], keys_by_use = []
@@ -505,17 +505,17 @@ cdef tuple cache_state(CacheCore self):
     try:
         cache_copy(self, copies_by_use, &copies, &count)
         turn_begin(&turn)
-        for i in range(count):
+        for i in reversed(range(count)):
             keys_by_use.append(<object>copies[i].key)
             turn_step(&turn)
         if count and not self.of_ttu:
             with nogil:
                 qsort(copies, count, sizeof(CacheCopy), copies_by_setting)
-        for i in range(count):
-            flat.append(<object>copies[i].key)
-            flat.append(<object>copies[i].value)
-            flat.append(copy_deadline(self, &copies[i]))
+        for i in reversed(range(count)):
             flat.append(copies[i].size)
+            flat.append(copy_deadline(self, &copies[i]))
+            flat.append(<object>copies[i].value)
+            flat.append(<object>copies[i].key)
             turn_step(&turn)
     finally:
         cache_copies_free(copies, count)

@@ -344,7 +344,7 @@ cdef class CacheCore(ContainerCore):
     # --- copies --------------------------------------------------------------------------------------------------
 
     def _state(self):
-        """Return what a copy needs: flat entries in order of setting, and keys in order of use."""
+        """Return what a copy needs. The lists are in reverse order, because _restore() pops their last items."""
         flat, keys_by_use = cache_state(self)
         return self.maxsize_, self.span, self.clock.clock, flat, keys_by_use
 
@@ -360,7 +360,6 @@ cdef class CacheCore(ContainerCore):
         if len(flat) % 4:
             raise ValueError(f"flat must have 4 items for each entry, got {len(flat)}")
         now = cache_now(self, &now_s)
-        flat.reverse()
         turn_begin(&turn)
         while flat:                             # releases the list in slices, too
             key, value, expires, put.size = flat.pop(), flat.pop(), flat.pop(), flat.pop()
@@ -379,7 +378,6 @@ cdef class CacheCore(ContainerCore):
             if self.heap is not None:
                 cache_put_in_heap(self, deadline, clears)
             turn_step(&turn)
-        keys_by_use.reverse()
         while keys_by_use:
             key = keys_by_use.pop()
             if table_find(&self.table, key, mixed_hash(key), &entry):

@@ -90,7 +90,7 @@ def test_every_part_of_the_report_has_its_figures(report):
     assert {len(row["times"]) for row in rows.values()} == {settings["rounds"]}
     titles = ("headlines", "memory", "how long one add takes", "wheel sizes", "lateness", "dicts that forget")
     titles += (
-        "how long an operation over",
+        "the longest time for which",
         "queues whose items come out",
         "idle connections",
         "pairs of add and cancel each",

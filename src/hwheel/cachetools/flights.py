@@ -27,6 +27,8 @@ class _Flight:
 
 
 _waits: dict[int, _Flight] = {}  # by thread, the flight that it waits for
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_waits.clear)  # new threads may get the numbers of these threads
 
 
 def _needs(flight: _Flight | None, thread: int) -> bool:
@@ -94,7 +96,7 @@ class ThreadFlights:
             with flight.running:
                 return True
         finally:
-            del _waits[thread]
+            _waits.pop(thread, None)  # a signal handler may have forked in between
 
     def _fly(self, flight: _Flight, call: CachedCall, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:

@@ -13,6 +13,7 @@ one way: no file uses a function of a later file, and tests/packaging/test_rooms
     task/          TimerTask: callback, context, terms, repetition, awaiting, dump
     batch/         TimerBatch: many timers that share one callback
     group/         TimerGroup: timers that are cancelled together
+    threading/     the elastic pool of threads behind hwheel.Timer
     loop/ purgatory/ containers/ columns/ replay/    faces, each with its own algorithm
     c_api/         the wheel for programs in C and Cython, without a lock and without Python
     platform/      C headers: differences between systems and between compilers
@@ -29,6 +30,7 @@ docs/glossary.md defines the words.
 cimport cython
 
 import _thread
+import collections
 import functools
 import operator
 import os
@@ -100,6 +102,9 @@ include "timer/run.pxi"
 include "task/dump.pxi"
 include "timer/lifecycle.pxi"
 include "timer/base_timer.pxi"
+include "threading/latch.pxi"
+include "threading/pool.pxi"
+include "threading/timer.pxi"
 include "loop/entries.pxi"
 include "loop/collector.pxi"
 include "loop/clock.pxi"

@@ -9,13 +9,7 @@ cdef class CensusGroup:
     cdef int64_t count, added_ms, nearest_ms, farthest_ms
 
 
-cdef object timer_expire = None     # the callback of all hwheel.Timer objects, whose argument is the object
-
-
-def set_timer_expire(expire):
-    """Set the callback of hwheel.Timer objects. The census shows their functions instead."""
-    global timer_expire
-    timer_expire = expire
+cdef object timer_expiry            # the type of the callback of all hwheel.Timer objects, whose argument is the object
 
 
 cdef enum:
@@ -27,7 +21,7 @@ cdef object census_callback(TimerTask task):
     cdef object callback = task_callback(task)
     if type(callback) is Awaited:
         callback = (<Awaited>callback).callback
-    if callback is timer_expire and callback is not None:
+    if type(callback) is timer_expiry:
         try:
             callback = task.args[0].function
         except Exception:

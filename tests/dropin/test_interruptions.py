@@ -5,14 +5,12 @@ import threading
 import pytest
 
 from hwheel import Timer, sched
-from hwheel.threading.latch import Latch
-from hwheel.threading.pool import IDLE_NAME, ThreadPool
+from hwheel_core import IDLE_NAME, ThreadPool
 from interrupts import interrupt_each_line
 from waiting import eventually
 
 PATIENCE_S = 60
-LATCH = ("hwheel/threading/latch.py",)
-POOL = ("hwheel/threading/pool.py",)
+THIS_FILE = (__file__,)
 SCHED = ("hwheel/sched.py",)
 TIMER = ("hwheel/threading/timer.py",)
 
@@ -41,28 +39,23 @@ def test_start_cancel_and_join_of_a_timer():
     assert interrupt_each_line(scenario, TIMER) > 10
 
 
-def test_wait_of_a_latch():
-    def scenario():
-        latch = Latch()
-        other = threading.Thread(target=latch.wait, daemon=True)
-        other.start()
-        yield lambda: (latch.set(), latch.wait())
-        latch.set()
-        other.join(PATIENCE_S)
-        assert not other.is_alive()
-
-    assert interrupt_each_line(scenario, LATCH) > 3
-
-
-def test_a_pool_counts_its_threads_exactly():
-    """Only fill() and leave() run in the main thread, where Ctrl-C is raised."""
+def test_a_pool_counts_its_threads_exactly(monkeypatch):
+    """Only fill() and leave() run in the main thread, where Ctrl-C is raised. They run Python code to start a thread."""
 
     def workers():
         return {thread for thread in threading.enumerate() if thread.name == IDLE_NAME}
 
+    def start(thread, start=threading.Thread.start):
+        started.append(thread)
+        start(thread)
+        started.remove(thread)
+
+    started = []
+    monkeypatch.setattr(threading.Thread, "start", start)
+
     def scenario():
         others = workers()
-        pool = ThreadPool(daemon=True, call_later=lambda *_: None, minimum=3)
+        pool = ThreadPool(daemon=True, call_later=lambda *_: None, on_forked=int, minimum=3)
         yield pool.fill
         eventually(lambda: len(pool) == len(workers() - others))
         ran = threading.Event()
@@ -72,7 +65,7 @@ def test_a_pool_counts_its_threads_exactly():
         eventually(lambda: not workers() - others)
         assert len(pool) == 0
 
-    assert interrupt_each_line(scenario, POOL) > 5
+    assert interrupt_each_line(scenario, THIS_FILE) > 5
 
 
 @pytest.mark.parametrize("action", ["enter", "cancel", "run"])

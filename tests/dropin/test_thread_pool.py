@@ -1,16 +1,16 @@
 """The elastic pool behind Timer: which job gets which thread, and when threads end. The tests trigger its checks."""
 
+import contextlib
+import functools
 import math
 import threading
 import time
 import weakref
-from queue import Empty, SimpleQueue
 
 import pytest
 
-from hwheel.threading import pool as thread_pool
-from hwheel.threading.latch import Latch
-from hwheel.threading.pool import INITIAL_THREADS, ThreadPool
+from hwheel_core import INITIAL_THREADS, Latch, ThreadPool
+from strikes import Strike, strike
 
 PATIENCE_S = 60
 
@@ -36,9 +36,13 @@ def checks():
     return Checks()
 
 
+def make_pool(checks, **options):
+    return ThreadPool(**{"daemon": True, "call_later": checks, "on_forked": int, **options})
+
+
 @pytest.fixture
 def pool(checks):
-    pool = ThreadPool(daemon=True, call_later=checks)
+    pool = make_pool(checks)
     yield pool
     pool.leave()
 
@@ -73,9 +77,9 @@ def test_the_thread_that_was_last_idle_gets_the_job(pool, block, gate, eventuall
     gate.set()
     used = set()
     for _ in range(2 * INITIAL_THREADS):
-        eventually(lambda: len(pool._idle) == INITIAL_THREADS)
+        eventually(lambda: pool.idle_count == INITIAL_THREADS)
         pool.submit(lambda: used.add(threading.current_thread()))
-    eventually(lambda: len(pool._idle) == INITIAL_THREADS)
+    eventually(lambda: pool.idle_count == INITIAL_THREADS)
     assert len(used) == 1
 
 
@@ -97,7 +101,7 @@ def test_checks_add_threads_for_blocked_jobs_until_the_queue_is_empty(pool, chec
     while checks.scheduled:
         checks.run()
         sizes.append(len(pool))
-        eventually(lambda: pool._taken == len(pool), "each thread has a job")
+        eventually(lambda: pool.taken == len(pool), "each thread has a job")
         assert len(sizes) < 50
     assert len(pool) == INITIAL_THREADS + 96
     assert sizes == sorted(sizes) and sizes[0] == INITIAL_THREADS + 1
@@ -119,35 +123,128 @@ def test_no_job_is_lost_when_no_thread_can_be_started(pool, checks, block, monke
     assert ran.wait(PATIENCE_S)
 
 
-def test_if_a_check_cannot_be_scheduled_the_next_job_tries_again(checks):
+@pytest.mark.parametrize("refuses", [False, True])
+def test_if_a_check_cannot_be_scheduled_the_next_job_tries_again(checks, monkeypatch, refuses):
+    """A job whose submit() fails does not run later. It fails only if there is no thread that will take the job."""
     fails = [True]
+    start = threading.Thread.start
+    ran = []
 
     def call_later(delay, callback):
         if fails:
             raise MemoryError
         checks(delay, callback)
 
-    pool = ThreadPool(daemon=True, call_later=call_later)
-    with pytest.raises(MemoryError):
-        pool.submit(int)
+    def start_or_refuse(thread):
+        if fails and refuses:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    pool = make_pool(checks, call_later=call_later)
+    monkeypatch.setattr(threading.Thread, "start", start_or_refuse)
+    with pytest.raises(MemoryError) if refuses else contextlib.nullcontext():
+        pool.submit(functools.partial(ran.append, 1))
     fails.clear()
     pool.leave()  # an idle thread would take the job without a check
-    pool.submit(int)
-    assert checks.scheduled
+    assert run_one(pool).wait(PATIENCE_S)
+    assert checks.scheduled and ran == [] if refuses else [1]
 
 
-def test_idle_threads_end(pool, monkeypatch, block, gate, eventually):
-    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.01)
+def test_a_pool_whose_threads_were_all_refused_grows_at_the_next_check(pool, checks, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        ran = run_one(pool)
+    assert len(pool) == 0 and pool.queue_length == 1
+    checks.run()
+    assert ran.wait(PATIENCE_S)
+
+
+@pytest.fixture
+def reported(monkeypatch):
+    """The types of the exceptions that are passed to threading.excepthook."""
+    types = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: types.append(args.exc_type))
+    return types
+
+
+@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("by_check", [False, True])
+def test_a_start_of_a_thread_that_is_struck_loses_no_job(
+    pool, checks, block, gate, monkeypatch, reported, eventually, begins, by_check
+):
+    block(INITIAL_THREADS if by_check else 1)
+    start = threading.Thread.start
+
+    def start_and_strike(thread):
+        patch.undo()
+        if begins:
+            start(thread)
+        raise Strike
+
+    with monkeypatch.context() as patch:
+        if by_check:
+            ran = run_one(pool)
+            patch.setattr(threading.Thread, "start", start_and_strike)
+            with pytest.raises(Strike):
+                checks.run()
+        else:
+            patch.setattr(threading.Thread, "start", start_and_strike)
+            ran = run_one(pool)
+            assert reported == [Strike]
+    checks.run()
+    assert ran.wait(PATIENCE_S)
+    size = len(pool)
+    gate.set()
+    eventually(lambda: pool.idle_count == len(pool) == size)
+
+
+def test_threads_that_end_before_they_reach_the_loop_leave_the_count(pool, checks, monkeypatch, reported, eventually):
+    """As if an exception from outside had struck in the standard library's part of the thread."""
+    struck = []
+
+    def run(thread):
+        struck.append(thread)
+        raise Strike
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "run", run)
+        ran = [run_one(pool) for _ in range(INITIAL_THREADS)]
+        eventually(lambda: len(struck) == INITIAL_THREADS and not any(thread.is_alive() for thread in struck))
+    assert len(pool) == INITIAL_THREADS
+    checks.run()  # forgets the threads and starts one
+    assert all(one.wait(PATIENCE_S) for one in ran)
+    assert len(pool) == 1
+    assert reported == [Strike] * INITIAL_THREADS
+
+
+def test_an_exception_that_comes_too_late_for_a_job_strikes_no_other(pool, reported, eventually):
+    threads, ran = [], []
+    pool.submit(lambda: threads.append(threading.current_thread()))
+    for i in range(20):
+        eventually(lambda: pool.idle_count == 1)
+        strike(threads[0].ident)
+        pool.submit(functools.partial(ran.append, i))
+        eventually(lambda i=i: len(ran) == i + 1)
+    assert ran == [*range(20)] and reported == [Strike] * 20
+    assert threads[0].is_alive() and len(pool) == 1
+
+
+def test_idle_threads_end(checks, gate, eventually):
+    pool = make_pool(checks, idle_timeout=0.01)
     before = threading.active_count()
-    block(INITIAL_THREADS)
+    for _ in range(INITIAL_THREADS):
+        pool.submit(lambda: gate.wait(PATIENCE_S))
+    assert len(pool) == INITIAL_THREADS
     gate.set()
     eventually(lambda: len(pool) == 0 and threading.active_count() <= before)
     assert run_one(pool).wait(PATIENCE_S)
 
 
-def test_the_minimum_number_of_threads_stays_alive(checks, monkeypatch, eventually):
-    monkeypatch.setattr(thread_pool, "IDLE_TIMEOUT_S", 0.01)
-    pool = ThreadPool(daemon=True, call_later=checks, minimum=1)
+def test_the_minimum_number_of_threads_stays_alive(checks, eventually):
+    pool = make_pool(checks, minimum=1, idle_timeout=0.01)
     before = threading.active_count()
     pool.fill()
     pool.fill()
@@ -163,21 +260,35 @@ def test_the_minimum_number_of_threads_stays_alive(checks, monkeypatch, eventual
     eventually(lambda: len(pool) == 0 and threading.active_count() <= before)
 
 
-class TimesOutWithAJob(SimpleQueue):
-    """A get() with a timeout always times out, at the moment when a job arrives."""
+class TimesOutWithAJob:
+    """A lock whose acquire() with a timeout always times out, at the moment when a job arrives."""
 
-    def get(self, block=True, timeout=None):
-        if timeout is None:
-            return super().get()
-        self.put(super().get(timeout=PATIENCE_S))
-        raise Empty
+    def __init__(self, lock=threading.Lock):
+        self._lock = lock()
+        self.release = self._lock.release
+
+    def acquire(self, blocking=True, timeout=-1):
+        acquired = self._lock.acquire(blocking, -1 if timeout < 0 else PATIENCE_S)
+        if timeout < 0:
+            return acquired
+        self._lock.release()
+        return False
+
+    def __enter__(self):
+        return self._lock.__enter__()
+
+    def __exit__(self, *error):
+        self._lock.release()
 
 
 def test_a_job_that_arrives_at_the_idle_timeout_runs(pool, monkeypatch, eventually):
-    monkeypatch.setattr(thread_pool, "SimpleQueue", TimesOutWithAJob)
-    for _ in range(5):
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Lock", TimesOutWithAJob)
         assert run_one(pool).wait(PATIENCE_S)
-        eventually(lambda: pool._idle)
+    for _ in range(5):
+        eventually(lambda: pool.idle_count)
+        assert run_one(pool).wait(PATIENCE_S)
+    eventually(lambda: pool.idle_count)
     assert len(pool) == 1
 
 
@@ -237,3 +348,35 @@ def test_a_latch_wakes_every_thread_that_waits():
         thread.join(PATIENCE_S)
     assert woken == [True] * len(timeouts)
     assert latch.wait() is True and latch.wait(-1) is True
+
+
+def test_a_thread_that_is_interrupted_in_a_latch_wakes_the_next_one(monkeypatch):
+    class Interrupted:
+        def __init__(self, lock=threading.Lock):
+            self._lock = lock()
+            self.release = self._lock.release
+
+        def acquire(self, *args):
+            acquired = self._lock.acquire(*args)
+            if threading.current_thread().name == "interrupted":
+                raise KeyboardInterrupt
+            return acquired
+
+    def wait_interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            latch.wait()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading, "Lock", Interrupted)
+        latch = Latch()
+    threads = [
+        threading.Thread(target=wait_interrupted, name="interrupted"),
+        threading.Thread(target=latch.wait),
+    ]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.01)  # the first one waits first
+    latch.set()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()

@@ -1,6 +1,7 @@
 """Timers at the interpreter's exit, which waits for non-daemon timers as for the standard ones."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -176,15 +177,18 @@ from hwheel import Timer
 first = Timer(0, int)
 first.start()
 first.join()
-engine = hwheel.threading.timer._engine
-submit, on_its_way = engine.submit, threading.Event()
+pools = hwheel.threading.timer._engine._pools
+on_its_way = threading.Event()
 
-def slow_submit(job, daemon):
-    on_its_way.set()
-    time.sleep(0.5)
-    submit(job, daemon)
+class SlowPool:
+    def submit(self, job, pool=pools[False]):
+        on_its_way.set()
+        time.sleep(0.5)
+        pool.submit(job)
 
-engine.submit = slow_submit
+    leave = pools[False].leave
+
+pools[False] = SlowPool()
 Timer(0.01, print, ["ran"]).start()
 assert on_its_way.wait(60)
 """
@@ -278,3 +282,28 @@ Timer(0, int).start()
 """
     )
     assert answer in [(0, "ran True\n", ""), (0, "refused\n", "")]
+
+
+def test_a_struck_keeper_still_makes_the_exit_wait(run_script, late_threads):
+    answer = run_script(
+        """
+sys.path[:0] = [HELPERS]
+from strikes import strike
+from hwheel import Timer
+
+def late():
+    threading.main_thread().join()
+    time.sleep(0.2)
+    Timer(0.5, print, ["ran"]).start()
+    for keeper in [thread for thread in threading.enumerate() if thread.name == "keeper-Timer"]:
+        for _ in range(3):
+            strike(keeper.ident)
+            time.sleep(0.05)
+
+threading.excepthook = lambda args: print(args.exc_type.__name__)
+threading.Thread(target=late).start()
+Timer(0, int).start()
+""".replace("HELPERS", repr(str(Path(__file__).parents[1] / "helpers")))
+    )
+    assert answer[0] == 0 and answer[2] == ""
+    assert answer[1].splitlines()[-1] == "ran" and "Strike" in answer[1]

@@ -10,7 +10,7 @@ import pytest
 
 import hwheel
 import hwheel.threading
-from hwheel.threading.pool import IDLE_NAME
+from hwheel_core import IDLE_NAME
 from sampling import seeded_random
 from systems import collect_if_free_threaded
 
@@ -53,11 +53,12 @@ def test_an_expired_timer_can_be_cancelled_until_its_function_begins(monkeypatch
     jobs = []
     expired = threading.Event()
 
-    def hold(job, daemon):
-        jobs.append(job)
-        expired.set()
+    class HoldingPool:
+        def submit(self, job):
+            jobs.append(job)
+            expired.set()
 
-    monkeypatch.setattr(hwheel.threading.timer._engine, "submit", hold)
+    monkeypatch.setitem(hwheel.threading.timer._engine._pools, False, HoldingPool())
     calls = []
     timer = hwheel.Timer(0, calls.append, [1])
     timer.start()

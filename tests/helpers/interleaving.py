@@ -271,8 +271,6 @@ REPLACED = {
     "time.monotonic": lambda: schedule.now,
     "time.sleep": lambda seconds: schedule.wait(lambda: False, seconds),
     "queue.SimpleQueue": queue._PySimpleQueue,
-    "hwheel.threading.pool.SimpleQueue": queue._PySimpleQueue,
-    "hwheel.threading.pool.RLock": threading._PyRLock,
     "hwheel.threading.engine.RLock": threading._PyRLock,
 }
 

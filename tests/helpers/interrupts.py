@@ -27,7 +27,7 @@ class LineTracer:
             nonlocal previous
             if event == "line":
                 source = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
-                if self._can_interrupt(source, previous, entered, frame.f_lineno):
+                if self.can_interrupt(source, previous, entered, frame.f_lineno):
                     self.left -= 1
                     if self.left == 0:
                         raise LineInterrupt
@@ -37,7 +37,7 @@ class LineTracer:
         return trace_line
 
     @staticmethod
-    def _can_interrupt(source, previous, entered, line):
+    def can_interrupt(source, previous, entered, line):
         # CPython handles no signal between a `del` of an item and the next line, nor at a `try:`. A tracer also sees
         # the line of a `with` when its block ends, where no signal is handled either.
         if previous.startswith("del ") or source.startswith("try:"):

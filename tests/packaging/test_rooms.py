@@ -22,8 +22,8 @@ ROOMS = {
                    "main"],
 }
 # debug.pxi checks the structs of every room, so it is the last layer.
-CORE_LAYERS = [["wheel"], ["cpython"], ["timer", "task", "batch", "group"], ["loop"], ["purgatory"], ["containers"],
-               ["columns"], ["replay"], ["c_api"], ["debug.pxi"]]
+CORE_LAYERS = [["wheel"], ["cpython"], ["timer", "task", "batch", "group"], ["threading"], ["loop"], ["purgatory"],
+               ["containers"], ["columns"], ["replay"], ["c_api"], ["debug.pxi"]]
 LAYER = {room: number for number, rooms in enumerate(CORE_LAYERS) for room in rooms}
 PYTHON_PART = "# With Python objects."  # divides _core.pyx: the plain C part of the core comes first
 

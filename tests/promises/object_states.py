@@ -37,9 +37,13 @@ INTERNAL = {
     "DelayQueueCore",
     "ExpiringDictCore",
     "Int64Buffer",
+    "Latch",
     "Line",
     "LoopCall",
+    "ThreadPool",
+    "TimerExpiry",
     "WatchList",
+    "Worker",
     "_TimedCache",
 }
 NEED_A_LOOP = {"LoopTimers", "WheelTimers", "Timeouts", "CacheTimer"}  # their __new__ has required arguments

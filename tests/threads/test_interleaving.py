@@ -14,7 +14,7 @@ import pytest
 from hwheel import Timer, TimerClosed
 from hwheel.cachetools import cached
 from hwheel.threading.engine import TimerEngine, _EngineTimer
-from hwheel.threading.pool import ThreadPool
+from hwheel_core import ThreadPool
 from interleaving import Selector, SteppedTimer, explore
 from sampling import scaled, seed_for
 
@@ -294,21 +294,20 @@ def jobs_of_a_pool():
         checks.append(threading.Timer(seconds, callback))
         checks[-1].start()
 
-    pool = ThreadPool(daemon=True, call_later=call_later)
-    with mock.patch("hwheel.threading.pool.INITIAL_THREADS", 1):
-        run_threads(partial(pool.submit, partial(ran.append, 1)), partial(pool.submit, partial(ran.append, 2)))
-        pool.submit(partial(ran.append, 3))
-        while len(pool):
-            pool.leave()
-            threading.Event().wait(1)
+    pool = ThreadPool(daemon=True, call_later=call_later, on_forked=int, initial=1)
+    run_threads(partial(pool.submit, partial(ran.append, 1)), partial(pool.submit, partial(ran.append, 2)))
+    pool.submit(partial(ran.append, 3))
+    while len(pool):
+        pool.leave()
+        threading.Event().wait(1)
     assert sorted(ran) == [1, 2, 3]
-    assert not pool._idle and not pool._queue
+    assert not pool.idle_count and not pool.queue_length
 
 
 @scenario
 def idle_threads_of_a_pool():
     ran = []
-    pool = ThreadPool(daemon=True, call_later=lambda seconds, callback: None, minimum=1)
+    pool = ThreadPool(daemon=True, call_later=lambda seconds, callback: None, on_forked=int, minimum=1)
     pool.fill()
     submit = lambda i: lambda: pool.submit(partial(ran.append, i))  # noqa: E731
     run_threads(submit(1), submit(2))

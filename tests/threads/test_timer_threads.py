@@ -1,12 +1,12 @@
 """The threads of a timer: names, start, and an add that interrupts the start."""
 
-import ctypes
 import os
 import sys
 import threading
 
 import pytest
 
+from strikes import Striker, strike
 from threads import run_concurrently
 
 
@@ -158,45 +158,9 @@ def test_signal_handler_creates_a_timer_during_another_constructor(script):
     check(script, TIMERS_IN_A_SIGNAL_HANDLER)
 
 
-class Strike(BaseException):
-    """Raised in a timer's thread from outside."""
-
-
-class Striker:
-    """Raises Strike in a timer's thread at the n-th line of hwheel's code, and once more after on_error."""
-
-    def __init__(self, line):
-        self.line = line
-        self.strikes = 0
-        self.reported = []
-
-    def enter(self, frame, event, arg):
-        """Trace a new frame: the function for sys.settrace."""
-        if (
-            "-struck" not in threading.current_thread().name
-            or f"{os.sep}timers{os.sep}" not in frame.f_code.co_filename
-        ):
-            return None
-        return self._step
-
-    def _step(self, frame, event, arg):
-        self.line -= event == "line"
-        if self.line == 0:
-            self.strikes += 1
-            raise Strike  # this also ends the tracing
-        return self._step
-
-    def on_error(self, source, error):
-        """Strike again, once."""
-        self.reported.append(source)
-        if self.strikes == 1:
-            self.line = 1
-            sys.settrace(self.enter)
-
-
 def strikes_of_a_run(make_timer, executor, line, eventually):
     """Strike at a line of the timer's threads and once more. Return how often this struck. No task may be lost."""
-    striker = Striker(line)
+    striker = Striker(line, f"{os.sep}timers{os.sep}", lambda thread: "-struck" in thread.name)
     ran = []
     threading.settrace(striker.enter)
     try:
@@ -223,7 +187,6 @@ def test_no_exception_from_outside_ends_a_thread(make_timer, ordered_executor, e
 
 
 def test_tasks_and_exceptions_from_outside(make_timer, executor, eventually):
-    raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     struck, ran = [], []
     timer = make_timer("struck", executor=executor, on_error=lambda source, error: struck.append(source))
     tasks = [timer.call_later(0.0002 * i, ran.append, i) for i in range(1000)]
@@ -231,7 +194,7 @@ def test_tasks_and_exceptions_from_outside(make_timer, executor, eventually):
 
     def strike_until_all_have_run():
         for thread in threads:
-            raise_in(ctypes.c_ulong(thread.ident), ctypes.py_object(Strike))
+            strike(thread.ident)
         return not len(timer)
 
     eventually(strike_until_all_have_run)

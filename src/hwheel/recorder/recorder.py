@@ -7,9 +7,8 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple, Self
 
 from hwheel.recorder.log_writer import LogWriter, Row
-from hwheel.timers.base import report_uncaught
 from hwheel.timers.lifecycle import follow_process
-from hwheel_core import RLock
+from hwheel_core import RLock, report_uncaught
 
 BATCH_ROWS = 16_384  # rows that are taken from the queue before they are packed
 

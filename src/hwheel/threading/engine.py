@@ -15,13 +15,13 @@ because a signal handler may start a timer.
 """
 
 import contextlib
+import functools
 import threading
 from typing import Any
 
-from hwheel.threading.latch import Latch
-from hwheel.threading.pool import Job, ThreadPool
+from hwheel.timers.lifecycle import end_forked_thread
 from hwheel.timers.system import SystemTimer
-from hwheel_core import RLock, TimerClosed
+from hwheel_core import Latch, RLock, ThreadPool, TimerClosed, TimerExpiry, insist
 
 NAME = "Timer"  # the reaper's thread is called reaper-Timer
 KEEPER_POLL_S = 1.0  # a wait at exit checks at this interval whether exit handlers have closed the timer
@@ -58,10 +58,9 @@ class TimerEngine:
         self._lock = RLock()
         self._keeping = False
         self._begun = False
-        self._pools = {
-            False: ThreadPool(daemon=False, call_later=self.timer.call_later, minimum=1),
-            True: ThreadPool(daemon=True, call_later=self.timer.call_later),
-        }
+        make_pool = functools.partial(ThreadPool, call_later=self.timer.call_later, on_forked=end_forked_thread)
+        self._pools = {False: make_pool(daemon=False, minimum=1), True: make_pool(daemon=True)}
+        self.expire = TimerExpiry(self._pools)  # the callback of all Timers
 
     def begin(self) -> None:
         """Start the threads before the first timer, also in the child of a fork."""
@@ -69,15 +68,11 @@ class TimerEngine:
         for pool in self._pools.values():
             pool.fill()
 
-    def submit(self, job: Job, daemon: bool) -> None:
-        """Run the job in a daemon thread or in a non-daemon thread."""
-        self._pools[bool(daemon)].submit(job)
-
     def keep_interpreter(self) -> None:
         """Make the exiting interpreter wait for the pending non-daemon timers."""
         with self._lock:
             if not self._keeping:
-                threading.Thread(target=self._keep, name="keeper-Timer", daemon=False).start()
+                threading.Thread(target=insist, args=(self._keep,), name="keeper-Timer", daemon=False).start()
                 self._keeping = True
 
     def _keep(self) -> None:

@@ -4,15 +4,12 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import Context
+from functools import partial
 from typing import Any
 
 from hwheel.threading.engine import TimerEngine
-from hwheel.threading.latch import Latch
-from hwheel.threading.pool import IDLE_NAME
-from hwheel.timers.base import report_uncaught
 from hwheel.timers.lifecycle import end_forked_thread
-from hwheel_core import RLock, TimerTask, set_timer_expire
+from hwheel_core import Latch, RLock, TimerTask, run_timer_alone
 
 __all__ = ["Timer"]
 
@@ -116,11 +113,11 @@ class Timer(threading.Timer):
         engine = _engine or _create_engine()
         self._generation = engine.generation
         if self._has_own_run:
-            self._start_thread()
+            self._start_thread(engine)
             return
         try:
             self._task = _NO_TASK  # the function may run before the next line ends
-            self._task = engine.timer.call_later(self.interval, _expire, self)
+            self._task = engine.timer.call_later(self.interval, engine.expire, self)
         except (TypeError, ValueError, OverflowError):
             self._task = None
             raise
@@ -287,23 +284,16 @@ class Timer(threading.Timer):
             event.set()
         return event.wait(timeout)
 
-    def _start_thread(self) -> None:
+    def _start_thread(self, engine: TimerEngine) -> None:
         """Start a thread for a subclass's run(), which waits for `finished` itself."""
-        self._runner = threading.Thread(target=self._run_alone, name=self.name, daemon=self.daemon)
+        run = partial(run_timer_alone, self, engine, end_forked_thread)
+        self._runner = threading.Thread(target=run, name=self.name, daemon=self.daemon)
         try:
             self._task = _NO_TASK
             self._runner.start()
         except BaseException:
             self._runner = self._task = None
             raise
-
-    def _run_alone(self) -> None:
-        generation = self._generation
-        try:
-            self._run_here(self.run)
-        finally:
-            if _engine is not None and _engine.generation != generation:
-                end_forked_thread()  # run() has forked, and this is the child
 
     def _take_back(self, engine: TimerEngine) -> None:
         """Undo a start() that failed or was interrupted, unless the timer has expired already."""
@@ -320,32 +310,6 @@ class Timer(threading.Timer):
             if self._task is not None and self._task.cancel():
                 self._task = None
             raise
-
-    def _run_in_pool(self) -> None:
-        thread = self._runner = threading.current_thread()
-        try:
-            # An empty context, as in a new thread: context variables of other functions must not show up here.
-            Context().run(self._run_here, self._call)
-        finally:
-            thread.name = IDLE_NAME
-
-    def _call(self) -> None:
-        threading.current_thread().name = self.name
-        if not (self._is_finished or self._finished is not None and self._finished.is_set()):
-            self.function(*self.args, **self.kwargs)
-            self._is_finished = True
-            if self._finished is not None:
-                self._finished.set()
-
-    def _run_here(self, function: Callable[[], None]) -> None:
-        try:
-            function()
-        except BaseException as error:
-            report_uncaught(error, self)
-        finally:
-            self._over = True
-            if self._over_event is not None:
-                self._over_event.set()
 
 
 class _Finished(threading.Event):
@@ -382,16 +346,6 @@ def _create_engine() -> TimerEngine:
         if _engine is None:
             _engine = TimerEngine()
         return _engine
-
-
-def _expire(timer: Timer) -> None:
-    """Run the function of an expired timer in a pool. Called by the reaper."""
-    if _engine is not None and not timer._has_expired:
-        timer._has_expired = True
-        _engine.submit(timer._run_in_pool, timer._daemonic)
-
-
-set_timer_expire(_expire)
 
 
 def _after_fork_in_child() -> None:

@@ -1,13 +1,11 @@
 """The Python part that SystemTimer and ManualTimer share: checks of arguments, and reports of errors."""
 
-import contextlib
 import operator
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from hwheel_core import BaseTimer, TimerTask
+from hwheel_core import BaseTimer, TimerTask, report_uncaught
 
 __all__ = [
     "BaseTimer",
@@ -16,7 +14,6 @@ __all__ = [
     "begin_timer",
     "check_runs_here",
     "report",
-    "report_uncaught",
     "whole_number",
 ]
 
@@ -65,12 +62,3 @@ def report(on_error: OnError | None, source: Any, error: BaseException) -> None:
                 raise
             error = another
     report_uncaught(error, threading.current_thread())
-
-
-def report_uncaught(error: BaseException, thread: threading.Thread) -> None:
-    """Pass the exception to ``threading.excepthook`` as one of this thread. Never raises."""
-    try:
-        threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
-    except BaseException:  # a thread does the same if its excepthook fails
-        with contextlib.suppress(BaseException):
-            sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]    (not None)

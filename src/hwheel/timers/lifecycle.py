@@ -13,7 +13,7 @@ import threading
 import weakref
 from typing import Any
 
-from hwheel.timers.base import report_uncaught
+from hwheel_core import report_uncaught
 
 _numbers = itertools.count()
 _followers: dict[int, weakref.ref[Any]] = {}

@@ -196,7 +196,7 @@ cdef class ThreadPool:
                 pool_grow(self, 1)
         except BaseException as error:
             report_uncaught(error, None)
-        if failure is not None and pool_take_back(self, job):
+        if failure is not None and pool_take_back(self, job):       # otherwise a thread takes the job when it is free
             raise failure
 
     def check(self):

@@ -40,7 +40,7 @@ def test_start_cancel_and_join_of_a_timer():
 
 
 def test_a_pool_counts_its_threads_exactly(monkeypatch):
-    """Only fill() and leave() run in the main thread, where Ctrl-C is raised. They run Python code to start a thread."""
+    """Only fill() and leave() run in the main thread, where Ctrl-C is raised. Python code runs in Thread.start()."""
 
     def workers():
         return {thread for thread in threading.enumerate() if thread.name == IDLE_NAME}

@@ -220,13 +220,26 @@ def test_threads_that_end_before_they_reach_the_loop_leave_the_count(pool, check
     assert reported == [Strike] * INITIAL_THREADS
 
 
+def test_a_job_that_raises_is_reported_and_its_thread_goes_on(pool, reported, eventually):
+    threads = []
+
+    def job():
+        threads.append(threading.current_thread())
+        raise Strike
+
+    for _ in range(5):
+        pool.submit(job)
+        eventually(lambda: pool.idle_count == 1)
+    assert len({*threads}) == len(pool) == 1 and reported == [Strike] * 5
+
+
 def test_an_exception_that_comes_too_late_for_a_job_strikes_no_other(pool, reported, eventually):
     threads, ran = [], []
     pool.submit(lambda: threads.append(threading.current_thread()))
     for i in range(20):
         eventually(lambda: pool.idle_count == 1)
         strike(threads[0].ident)
-        pool.submit(functools.partial(ran.append, i))
+        pool.submit(lambda i=i: ran.append(i))
         eventually(lambda i=i: len(ran) == i + 1)
     assert ran == [*range(20)] and reported == [Strike] * 20
     assert threads[0].is_alive() and len(pool) == 1

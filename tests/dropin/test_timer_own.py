@@ -13,6 +13,7 @@ import hwheel.threading
 from hwheel_core import IDLE_NAME
 from sampling import seeded_random
 from systems import collect_if_free_threaded
+from waiting import eventually
 
 PATIENCE_S = 60
 FAR_OFF_S = 1000
@@ -69,6 +70,21 @@ def test_an_expired_timer_can_be_cancelled_until_its_function_begins(monkeypatch
     timer.join(PATIENCE_S)
     assert not timer.is_alive()
     assert calls == []
+
+
+def test_a_timer_that_no_pool_takes_is_over_and_reports_the_error(monkeypatch, hook):
+    class RefusingPool:
+        def submit(self, job):
+            raise MemoryError
+
+    calls = []
+    timer = hwheel.Timer(0, calls.append, [1])
+    with monkeypatch.context() as patch:
+        patch.setitem(hwheel.threading.timer._engine._pools, False, RefusingPool())
+        timer.start()
+        timer.join(PATIENCE_S)
+    assert not timer.is_alive() and calls == []
+    eventually(lambda: [args.exc_type for args in hook] == [MemoryError])
 
 
 def test_two_concurrent_starts_run_it_once(monkeypatch, gate):

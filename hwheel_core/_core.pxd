@@ -8,6 +8,7 @@ from cpython.contextvars cimport (PyContext_CheckExact, PyContext_Copy, PyContex
                                   PyContext_Exit, PyContext_New)
 from cpython.exc cimport PyErr_CheckSignals, PyErr_WarnEx
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsDouble
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.mem cimport PyMem_Free, PyMem_Malloc, PyMem_RawCalloc, PyMem_RawFree, PyMem_RawMalloc, PyMem_RawRealloc
 from cpython.object cimport Py_EQ, PyCallable_Check, PyObject_Hash, PyObject_RichCompareBool
@@ -122,9 +123,14 @@ cdef extern from "native.h":
     PyObject* hw_running_get()
     void hw_running_set(PyObject*)
     void hw_set_await(PyObject*, void*, void*)
-    void hw_set_result(PyObject*)
+    object hw_stop_new()
+    bint hw_stop_is_free(PyObject*)
+    void hw_stop_raise(PyObject*, PyObject*)
+    void hw_stop_forget(PyObject*, PyObject*)
     ctypedef object (*PyCFunction)(PyObject*, PyObject*)
     PyCFunction hw_method_function(PyObject*, const char*)
+    object hw_call_none(PyObject*)
+    object hw_call_one(PyObject*, PyObject*)
     void hw_set_dealloc(PyObject*, void (*)(PyObject*) noexcept)
     void hw_type_free(PyObject*)
     void hw_free_in_turn(PyObject*, void (*)(PyObject*) noexcept, void (*)(PyObject*) noexcept)
@@ -142,6 +148,7 @@ cdef extern from "native.h":
     uint64_t hw_dict_version(PyObject*)
     uint64_t hw_type_version(PyTypeObject*)
     bint hw_uses_default_getattr(PyTypeObject*)
+    bint hw_is_method(PyObject*)
     PyObject* hw_type_lookup(PyObject*, PyObject*)
     PyObject* hw_dict_get(PyObject*, PyObject*)
     void hw_dict_release(PyObject*)

@@ -31,6 +31,27 @@ static inline PyCFunction hw_method_function(PyObject *type, const char *name)
     return method->ml_flags == METH_NOARGS ? method->ml_meth : NULL;
 }
 
+/* Call a function without arguments, or with one. A builtin function is called directly. */
+static inline PyObject *hw_call_none(PyObject *function)
+{
+    if (PyCFunction_CheckExact(function) && PyCFunction_GET_FLAGS(function) == METH_NOARGS)
+        return PyCFunction_GET_FUNCTION(function)(PyCFunction_GET_SELF(function), NULL);
+    return PyObject_CallNoArgs(function);
+}
+
+static inline PyObject *hw_call_one(PyObject *function, PyObject *argument)
+{
+    if (PyCFunction_CheckExact(function)) {
+        void *address = (void *)PyCFunction_GET_FUNCTION(function);
+        PyObject *self = PyCFunction_GET_SELF(function);
+        if (PyCFunction_GET_FLAGS(function) == METH_FASTCALL)
+            return ((_PyCFunctionFast)address)(self, &argument, 1);
+        if (PyCFunction_GET_FLAGS(function) == (METH_FASTCALL | METH_KEYWORDS))
+            return ((_PyCFunctionFastWithKeywords)address)(self, &argument, 1, NULL);
+    }
+    return PyObject_CallOneArg(function, argument);
+}
+
 /* For a class with __await__ and __next__: set the functions with which an await gets the result. */
 static inline void hw_set_await(PyObject *type, void *send, void *next)
 {
@@ -38,23 +59,52 @@ static inline void hw_set_await(PyObject *type, void *send, void *next)
     ((PyTypeObject *)type)->tp_iternext = (iternextfunc)next;
 }
 
-/* For tp_iternext: end an await with this result. From CPython 3.12 on the interpreter takes it out of the exception at once, so
- * the exception gets no traceback, context, or arguments. */
-static inline void hw_set_result(PyObject *result)
-{
+/* For tp_iternext: end an await with a result. From CPython 3.12 on the interpreter takes it out of the exception at once, so
+ * the exception gets no traceback, context, or arguments. It can be used again, unless a program that traces exceptions has a
+ * reference to it. */
 #if PY_VERSION_HEX < 0x030C0000
+static inline PyObject *hw_stop_new(void) { return Py_NewRef(Py_None); }
+static inline int hw_stop_is_free(PyObject *stop) { (void)stop; return 1; }
+static inline void hw_stop_raise(PyObject *stop, PyObject *result)
+{
+    (void)stop;
     PyErr_SetObject(PyExc_StopIteration, result);
+}
+static inline void hw_stop_forget(PyObject *stop, PyObject *result) { (void)stop, (void)result; }
 #else
+static inline PyObject *hw_stop_new(void)
+{
     PyTypeObject *type = (PyTypeObject *)PyExc_StopIteration;
     PyObject *no_arguments = PyTuple_New(0);    /* CPython has only one, so this does not fail */
     PyObject *stop = type->tp_new(type, no_arguments, NULL);
     Py_DECREF(no_arguments);
-    if (stop != NULL) {
-        Py_XSETREF(((PyStopIterationObject *)stop)->value, Py_NewRef(result));
-        PyErr_SetRaisedException(stop);
-    }
+    return stop;
+}
+
+/* True if this is such an exception, to which only the caller has a reference. Without a GIL this is not known. */
+static inline int hw_stop_is_free(PyObject *stop)
+{
+#ifdef Py_GIL_DISABLED
+    (void)stop;
+    return 0;
+#else
+    return Py_IS_TYPE(stop, (PyTypeObject *)PyExc_StopIteration) && Py_REFCNT(stop) == 1;
 #endif
 }
+
+static inline void hw_stop_raise(PyObject *stop, PyObject *result)
+{
+    Py_XSETREF(((PyStopIterationObject *)stop)->value, Py_NewRef(result));
+    PyErr_SetRaisedException(Py_NewRef(stop));
+}
+
+/* Release the result if the exception still has it. */
+static inline void hw_stop_forget(PyObject *stop, PyObject *result)
+{
+    if (stop != Py_None && ((PyStopIterationObject *)stop)->value == result)
+        Py_SETREF(((PyStopIterationObject *)stop)->value, Py_NewRef(Py_None));
+}
+#endif
 
 static inline void hw_set_new(PyObject *type, PyObject *(*make)(PyObject *, PyObject *, PyObject *))
 {
@@ -120,6 +170,9 @@ static inline uint64_t hw_type_version(PyTypeObject *type)
 
 /* True if a type finds attributes in the standard way, without __getattribute__ or __getattr__. */
 static inline int hw_uses_default_getattr(PyTypeObject *type) { return type->tp_getattro == PyObject_GenericGetAttr; }
+
+/* True if a class attribute is a method that can be called with the object as its first argument. */
+static inline int hw_is_method(PyObject *found) { return PyType_HasFeature(Py_TYPE(found), Py_TPFLAGS_METHOD_DESCRIPTOR); }
 
 /* Look an attribute up in a type and its bases. Return a new reference, or NULL. */
 static inline PyObject *hw_type_lookup(PyObject *type, PyObject *name)

@@ -73,6 +73,8 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
             raise MemoryError
     if self.hides:
         handle_hide(handle)             # now that only code that calls handle_show drops it
+    if timers_has_wakeup(self, tick, handle.deadline, now):
+        return True                     # before the try block, which costs time even without an exception
     try:
         timers_want_wakeup(self, tick, handle.deadline, now)
     except:
@@ -149,7 +151,7 @@ cdef bint timers_move(LoopTimers self, LoopHandle handle, double now, double whe
             break
     if status == NEEDS_LEVEL:
         raise MemoryError
-    if status == OK:
+    if status == OK and not timers_has_wakeup(self, tick, when, now):
         try:
             timers_want_wakeup(self, tick, when, now)
         except:

@@ -58,7 +58,7 @@ cdef inline bint handle_run_is_replaced() noexcept:
 
 
 cdef inline bint timers_are_unchanged(LoopTimers self) noexcept:
-    """Return True if nothing that `genuine_clock` and `uses_own_calls` depend on has changed."""
+    """Return True if nothing that `genuine_clock`, `time_method`, and `uses_own_calls` depend on has changed."""
     cdef PyTypeObject* type = Py_TYPE(<PyObject*>self.loop)
     return (
         type is self.versions.type
@@ -84,12 +84,16 @@ cdef inline bint timers_use_own_call_at(LoopTimers self) noexcept:
 
 
 cdef void timers_check_replaced(LoopTimers self) noexcept:
-    """Determine `genuine_clock` and `uses_own_calls`, and record the versions that they depend on."""
+    """Determine these three fields, and record the versions that they depend on."""
     cdef PyTypeObject* type = Py_TYPE(<PyObject*>self.loop)
+    cdef PyObject* found = _PyType_Lookup(type, NAME_TIME)
+    cdef bint is_of_class = hw_uses_default_getattr(type) and PyDict_GetItem(self.attributes, NAME_TIME) is NULL
+    # Without a GIL another thread might read the field at this moment.
+    if not HW_FREE_THREADED:
+        self.time_method = <object>found if is_of_class and found is not NULL and hw_is_method(found) else None
     self.genuine_clock = (
-        _PyType_Lookup(type, NAME_TIME) is <PyObject*>genuine_time
-        and hw_uses_default_getattr(type)
-        and PyDict_GetItem(self.attributes, NAME_TIME) is NULL
+        found is <PyObject*>genuine_time
+        and is_of_class
         and PyDict_GetItem(time_names, NAME_MONOTONIC) is <PyObject*>genuine_monotonic
         and PyDict_GetItem(asyncio_names, NAME_TIME) is <PyObject*>time_module
     )
@@ -122,13 +126,20 @@ cdef enum:
     BEHIND_LIMIT = 64           # plus a sixteenth of the pending handles: after so many handles the clock is set back
 
 
+cdef inline double timers_time_unchanged(LoopTimers self) except? -1:
+    """Return loop.time() right after a check that nothing has been replaced."""
+    if self.genuine_clock:
+        return <double>hw_clock_ns() / 1e9      # the rounding of time.monotonic()
+    if self.time_method is not None:
+        return hw_call_one(<PyObject*>self.time_method, <PyObject*>self.loop)
+    return self.loop.time()
+
+
 cdef inline double timers_time(LoopTimers self) except? -1:
     """Return loop.time(). If that method only reads the clock, read it without a Python call."""
     if not timers_are_unchanged(self):
         timers_check_replaced(self)
-    if self.genuine_clock:
-        return <double>hw_clock_ns() / 1e9      # the rounding of time.monotonic()
-    return self.loop.time()
+    return timers_time_unchanged(self)
 
 
 cdef void timers_set_back(LoopTimers self, int64_t now_tick) noexcept:

@@ -23,10 +23,11 @@ cdef inline void handle_hide(LoopHandle self) noexcept:
     if HW_FREE_THREADED:
         return
     PyObject_GC_UnTrack(<PyObject*>self)
+    if self.context is None and isinstance(self.callback_, Timeout):
+        PyObject_GC_UnTrack(<PyObject*>self.callback_)      # which has no arguments
+        return
     PyObject_GC_UnTrack(<PyObject*>self.arguments)
     callback_untrack(self.callback_)
-    if self.context is None and isinstance(self.callback_, Timeout):
-        PyObject_GC_UnTrack(<PyObject*>self.callback_)
     if PyContext_CheckExact(self.context):
         PyObject_GC_UnTrack(<PyObject*>self.context)
 
@@ -34,11 +35,12 @@ cdef inline void handle_hide(LoopHandle self) noexcept:
 cdef inline void handle_show(LoopHandle self) noexcept:
     if not PyObject_GC_IsTracked(<PyObject*>self):
         PyObject_GC_Track(<PyObject*>self)
+        if self.context is None and isinstance(self.callback_, Timeout):
+            gc_track(self.callback_)
+            return
         if self.arguments:
             gc_track(self.arguments)
         callback_track(self.callback_)
-        if self.context is None and isinstance(self.callback_, Timeout):
-            gc_track(self.callback_)
         if PyContext_CheckExact(self.context):
             gc_track(self.context)
 

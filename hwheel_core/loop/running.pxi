@@ -47,7 +47,7 @@ cdef inline object loop_running():
         mark = running_mark()
         if mark is not NULL and mark is <PyObject*>(<LoopTimers>running).running_mark:
             return (<LoopTimers>running).loop
-    loop = get_running_loop()
+    loop = hw_call_none(<PyObject*>get_running_loop)
     if loop is None:
         raise RuntimeError("no running event loop")
     if running is not NULL and (<LoopTimers>running).loop is loop and mark is not NULL:
@@ -77,7 +77,10 @@ cdef inline bint timers_accept_timeouts(LoopTimers self, object loop):
 
 
 cdef inline LoopTimers loop_timers(object loop):
-    """Return the LoopTimers of the loop, or None if timers have to go through call_at()."""
+    """Return the LoopTimers of the loop, or None if timers have to go through call_at().
+
+    If it returns one, timers_time_unchanged() is correct until other Python code runs.
+    """
     cdef PyObject* running = hw_running_get()
     if running is not NULL and (<LoopTimers>running).loop is loop:
         found = <object>running
@@ -85,4 +88,6 @@ cdef inline LoopTimers loop_timers(object loop):
         found = getattr(loop, NAME_WHEEL_TIMERS, None)
         if not isinstance(found, LoopTimers):
             return None
-    return <LoopTimers>found if timers_accept_timeouts(<LoopTimers>found, loop) else None
+    if timers_accept_timeouts(<LoopTimers>found, loop):
+        return <LoopTimers>found
+    return None

@@ -43,7 +43,8 @@ cdef class LoopTimers:
     cdef int delegating         # a bit for call_later and for call_at: an override is running and may call back
     cdef bint uses_own_calls    # call_later and call_at are not overridden
     cdef bint genuine_clock     # loop.time() reads CLOCK_MONOTONIC: see clock.pxi
-    cdef LoopVersions versions  # of the objects that the last two fields depend on
+    cdef object time_method     # the time() of the loop's class, or None: look loop.time up
+    cdef LoopVersions versions  # of the objects that the last three fields depend on
     cdef readonly bint asking   # the loop's own call_at is running
     cdef object wakeup          # the loop's handle of the next wake-up, or None
     cdef int64_t wakeup_number  # 0: no wake-up is set
@@ -57,6 +58,7 @@ cdef class LoopTimers:
     cdef int early_times        # early wake-ups in a row at that time
     cdef int64_t behind         # handles added before the wheel's clock: see clock.pxi
     cdef bint unsorted          # Timer.ready may be out of order
+    cdef object stop_iteration  # the exception that ended the last __aenter__(), used again; or None
     cdef object running_mark    # asyncio's own object for "this loop runs in this thread": see running.pxi
     cdef int hides              # nested run() calls; while positive, handles are hidden from the collector
     cdef Entry idle             # in the list of loops that are not running: see collector.pxi

@@ -13,7 +13,7 @@ cdef tuple TIMEOUT_STATES = ("created", "active", "expiring", "expired", "finish
 
 cdef object timers_add_timeout(LoopTimers self, double now, double when_s, Timeout timeout):
     """Add a handle that expires a timeout. Unlike other handles it has no context."""
-    cdef LoopHandle handle = LoopHandle.__new__(LoopHandle)
+    cdef LoopHandle handle = <LoopHandle>LoopHandle.__new__(LoopHandle)
     handle.timers = self
     handle.deadline = when_s
     handle.first_deadline = when_s
@@ -26,18 +26,18 @@ cdef object timers_add_timeout(LoopTimers self, double now, double when_s, Timeo
     return handle
 
 
-cdef object timeout_new_timer(Timeout self, double when_s, object given, object task):
+cdef object timeout_new_timer(Timeout self, object loop, double when_s, object given, object task):
     """Return a new timer for a deadline, or None if there is no deadline.
 
     For a task of another class, the loop calls the timer in a copy of the context, as asyncio does.
     """
-    cdef LoopTimers timers
+    cdef LoopTimers timers = None
     cdef double now
     if given is None:
         return None
-    loop = loop_running()
-    timers = loop_timers(loop) if type(task) is asyncio_task else None
-    now = timers_time(timers) if timers is not None else loop.time()
+    if type(task) is asyncio_task:
+        timers = loop_timers(loop)
+    now = timers_time_unchanged(timers) if timers is not None else loop.time()
     if when_s <= now:
         return loop.call_soon(self._on_timeout)
     if timers is not None and now >= 0 and not isnan(when_s):
@@ -57,11 +57,31 @@ cdef inline bint timeout_disarm(Timeout self) except False:
     return True
 
 
+cdef bint timeout_move_timer(Timeout self, object loop, double when_s) except -1:
+    """Move the timer within the wheel. Return False if the block needs another timer."""
+    cdef LoopHandle handle
+    cdef LoopTimers timers
+    cdef double now
+    if type(self.handle) is not LoopHandle:
+        return False
+    handle = <LoopHandle>self.handle
+    timers = handle.timers
+    if handle.callback_ is not self or not timers_accept_timeouts(timers, loop):
+        return False
+    now = timers_time_unchanged(timers)
+    if not when_s > now or now < 0:         # also NaN
+        return False
+    with cython.critical_section(timers):
+        return timers_move(timers, handle, now, when_s)
+
+
 cdef bint timeout_set(Timeout self, double when_s, object given) except False:
-    """Replace the deadline and the timer of a running block. After an error nothing has changed."""
-    handle = timeout_new_timer(self, when_s, given, self.task)
-    timeout_disarm(self)
-    self.handle = handle
+    """Replace the deadline of a running block. After an error nothing has changed."""
+    loop = loop_running()
+    if given is None or not timeout_move_timer(self, loop, when_s):
+        handle = timeout_new_timer(self, loop, when_s, given, self.task)
+        timeout_disarm(self)
+        self.handle = handle
     self.timer_s = when_s
     self.when_s = when_s
     self.given = given
@@ -95,18 +115,14 @@ cdef object timeout_enter(Timeout self):
     if self.state != TIMEOUT_CREATED:
         raise RuntimeError("Timeout has already been entered")
     loop = loop_running()
-    task = current_task(loop)
+    task = hw_call_one(<PyObject*>current_task, <PyObject*>loop)
     if task is None:
         raise RuntimeError("Timeout should be used inside a task")
     self.cancelling = task_cancelling(task)
+    if self.delay_s:
+        self.when_s = <double>loop.time() + self.delay_s
+    self.handle = timeout_new_timer(self, loop, self.when_s, self.given, task)
     self.state = TIMEOUT_ACTIVE
-    try:
-        if self.delay_s:
-            self.when_s = <double>loop.time() + self.delay_s
-        self.handle = timeout_new_timer(self, self.when_s, self.given, task)
-    except:
-        self.state = TIMEOUT_CREATED
-        raise
     self.timer_s = self.when_s
     self.task = task
     return self
@@ -115,7 +131,10 @@ cdef object timeout_enter(Timeout self):
 cdef bint timeout_exit(Timeout self, object error_type, object error) except False:
     """Leave the block. Raise TimeoutError if the timeout, and nothing else, cancelled the task."""
     cdef object task
+    cdef PyObject* running = hw_running_get()
     timeout_disarm(self)
+    if running is not NULL:
+        hw_stop_forget(<PyObject*>(<LoopTimers>running).stop_iteration, <PyObject*>self)
     task = self.task
     self.task = None
     if self.state == TIMEOUT_ACTIVE:
@@ -263,13 +282,13 @@ cdef class Timeout:         # not final, because async_timeout has a subclass of
         return f"<Timeout [{TIMEOUT_STATES[self.state]}]{info}>"
 
     def __aenter__(self):
-        cdef TimeoutStep step = TimeoutStep.__new__(TimeoutStep)
+        cdef TimeoutStep step = <TimeoutStep>TimeoutStep.__new__(TimeoutStep)
         step.timeout = self
         step.enters = True
         return step
 
     def __aexit__(self, exc_type, exc_val, exc_tb):
-        cdef TimeoutStep step = TimeoutStep.__new__(TimeoutStep)
+        cdef TimeoutStep step = <TimeoutStep>TimeoutStep.__new__(TimeoutStep)
         step.timeout = self
         step.error_type = exc_type
         step.error = exc_val
@@ -310,9 +329,20 @@ cdef int step_send(PyObject* self, PyObject* value, PyObject** result) except -1
 
 cdef PyObject* step_next(PyObject* self) except? NULL:
     """The tp_iternext slot, which later versions call. NULL without an exception means StopIteration(None)."""
+    cdef PyObject* running
+    cdef LoopTimers timers
     taken = step_take(<TimeoutStep>self)
-    if taken is not None:
-        hw_set_result(<PyObject*>taken)
+    if taken is None:
+        return NULL
+    running = hw_running_get()
+    if running is NULL:
+        stop = hw_stop_new()
+        hw_stop_raise(<PyObject*>stop, <PyObject*>taken)
+        return NULL
+    timers = <LoopTimers>running
+    if not hw_stop_is_free(<PyObject*>timers.stop_iteration):
+        timers.stop_iteration = hw_stop_new()
+    hw_stop_raise(<PyObject*>timers.stop_iteration, <PyObject*>taken)
     return NULL
 
 
@@ -332,6 +362,27 @@ cdef class TimeoutStep:
 
 
 hw_set_await(<PyObject*>TimeoutStep, <void*>step_send, <void*>step_next)
+
+
+# Cython's own __aexit__() also accepts keywords, which takes longer.
+cdef PyMethodDef timeout_aexit_def
+cdef object common_aexit = None
+
+
+cdef object timeout_aexit_fast(PyObject* self, PyObject** args, Py_ssize_t count, PyObject* keywords):
+    cdef TimeoutStep step
+    if count != 3 or keywords is not NULL:
+        return core_call_slowly(common_aexit, self, args, count, keywords)
+    step = <TimeoutStep>TimeoutStep.__new__(TimeoutStep)
+    step.timeout = <Timeout>self
+    step.error_type = <object>args[0]
+    step.error = <object>args[1]
+    return step
+
+
+common_aexit = <object>hw_use_fastcall(
+    <PyObject*>Timeout, "__aexit__", &timeout_aexit_def, <void*>timeout_aexit_fast
+)
 
 
 # --- functions ---------------------------------------------------------------------------------------------------------
@@ -366,14 +417,16 @@ def timeout(delay):
     >>> hwheel.asyncio.run(main())
     'too slow'
     """
-    cdef Timeout timeout = Timeout.__new__(Timeout)
+    cdef Timeout timeout = <Timeout>Timeout.__new__(Timeout)
     cdef LoopTimers timers
+    cdef double length
     loop = loop_running()
     if delay is None:
         return timeout
     timers = loop_timers(loop)
     if timers is not None and (PyFloat_CheckExact(delay) or type(delay) is int):
-        timeout.when_s = timers_time(timers) + <double>delay
+        length = <double>delay if PyFloat_CheckExact(delay) else PyLong_AsDouble(delay)
+        timeout.when_s = timers_time_unchanged(timers) + length
         timeout.given = NotImplemented
     else:
         timeout.given = loop.time() + delay

@@ -183,6 +183,7 @@ cdef class LoopTimers:
             wakeup, loop, base = self.wakeup, self.loop, self.base
             self.loop = None
             self.base = None
+            self.stop_iteration = None
             self.attributes = {}
             timers_forget_wakeup(self)
             timers_drop_all(self)

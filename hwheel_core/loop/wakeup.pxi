@@ -104,7 +104,12 @@ cdef inline bint timers_wakeup_is_after(LoopTimers self, int64_t tick, double wh
     return tick < self.wakeup_tick or (tick == self.wakeup_tick and tick_is_clamped(tick) and when < self.wakeup_s)
 
 
-cdef inline bint timers_want_wakeup(LoopTimers self, int64_t tick, double when, double now) except False:
+cdef inline bint timers_has_wakeup(LoopTimers self, int64_t tick, double when, double now) noexcept:
+    """Return True if the current wake-up is early enough for a handle that is added at `now`."""
+    return not timers_wakeup_is_after(self, tick, when) and not now > self.wakeup_s + OVERDUE_S
+
+
+cdef bint timers_want_wakeup(LoopTimers self, int64_t tick, double when, double now) except False:
     """Set the wake-up for a handle that was added at `now`."""
     if timers_wakeup_is_after(self, tick, when):
         timers_set_wakeup(self, min(when, now + MAX_WAKEUP_S))

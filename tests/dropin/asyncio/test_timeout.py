@@ -555,3 +555,111 @@ def test_wait_for_is_a_coroutine():
     assert asyncio.iscoroutine(awaited)
     assert inspect.isawaitable(awaited)
     awaited.close()
+
+
+# --- shortcuts of the compiled class ---------------------------------------------------------------------------------
+
+
+def test_reschedule_moves_the_timer_in_the_wheel():
+    async def main():
+        loop = asyncio.get_running_loop()
+        timers = loop._wheel_timers
+        start, order = loop.time(), []
+        async with timeout(NEVER_S) as limit:
+            pending = len(timers)
+            for delay_s in (NEVER_S / 2, NEVER_S * 1_000, 20):
+                limit.reschedule(start + delay_s)
+                assert len(timers) == pending
+                assert limit.when() == start + delay_s
+            limit.reschedule(None)
+            assert len(timers) == pending - 1
+        with pytest.raises(TimeoutError):
+            async with timeout(NEVER_S) as limit:
+                when = loop.time() + 0.01
+                loop.call_at(when, order.append, "added before the move")
+                limit.reschedule(when)
+                await asyncio.sleep(NEVER_S)
+        assert order == ["added before the move"]
+        assert limit.expired()
+
+    hwheel.asyncio.run(main())
+
+
+def test_a_rescheduled_timer_sees_an_override_of_call_at():
+    async def main():
+        loop = asyncio.get_running_loop()
+        seen = []
+        original = loop.call_at
+        async with timeout(NEVER_S) as limit:
+            loop.call_at = lambda when, *rest, **named: seen.append(when) or original(when, *rest, **named)
+            limit.reschedule(loop.time() + NEVER_S)
+            assert seen == [limit.when()]
+
+    hwheel.asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", [name for name in FACTORIES if name.startswith("hwheel")])
+def test_a_replaced_clock_sets_the_next_deadline(kind):
+    sample = FACTORIES[kind]()
+    sample.close()
+    base = type(sample)
+
+    class Shifted(base):
+        pass
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        assert timeout(10).when() < base.time(loop) + 20
+        for shift_s in (1_000, 2_000):
+            Shifted.time = lambda self, shift_s=shift_s: base.time(self) + shift_s
+            assert 0 <= timeout(10).when() - base.time(loop) - shift_s < 20
+            loop.time = lambda shift_s=shift_s: base.time(loop) - shift_s
+            assert 0 <= timeout(10).when() - base.time(loop) + shift_s < 20
+            del loop.time
+            assert 0 <= timeout(10).when() - base.time(loop) - shift_s < 20
+        del Shifted.time
+        assert 0 <= timeout(10).when() - base.time(loop) < 20
+
+    hwheel.asyncio.run(main(), loop_factory=Shifted)
+
+
+def test_leaving_releases_the_timeout(run):
+    async def main():
+        for _ in range(2):
+            limit = timeout(NEVER_S)
+            gone = weakref.ref(limit)
+            async with limit as entered:
+                assert entered is limit
+            del limit, entered
+            assert gone() is None
+
+    run(main())
+
+
+def test_a_program_that_keeps_the_exception_of_an_entry_sees_its_value(run):
+    async def main():
+        kept, entered = [], []
+        for _ in range(3):
+            limit = timeout(NEVER_S)
+            try:
+                next(limit.__aenter__().__await__())
+            except StopIteration as stop:
+                kept.append(stop)
+            entered.append(limit)
+        assert [stop.value for stop in kept] == entered
+        assert len({id(stop) for stop in kept}) == 3
+        for limit in reversed(entered):
+            await limit.__aexit__(None, None, None)
+
+    run(main())
+
+
+def test_leaving_with_keywords(run):
+    async def main():
+        limit = timeout(NEVER_S)
+        await limit.__aenter__()
+        await limit.__aexit__(exc_type=None, exc_val=None, exc_tb=None)
+        with pytest.raises(TypeError):
+            limit.__aexit__(None)
+
+    run(main())

@@ -392,7 +392,7 @@ def timeout(delay):
     """Return a context manager that cancels its block after ``delay`` seconds, as ``asyncio.timeout()``.
 
     The block ends with CancelledError at its next await; outside it becomes TimeoutError. On a wheel loop, entering and leaving
-    takes a tenth of the time of asyncio's on CPython 3.11, and a quarter on 3.14.
+    takes a tenth of the time of asyncio's on CPython 3.11, and a fifth on 3.14.
 
     Args:
         delay: Seconds from now. Zero or less: cancel the block at its first await that suspends. None: no timeout.

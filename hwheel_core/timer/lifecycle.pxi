@@ -60,7 +60,7 @@ cdef bint core_start_role(BaseTimer self, int role, object start) except False:
 
 
 cdef enum:
-    ERROR_PAUSE_MS = 100        # after an error of the timer itself, so that a broken clock does not make a thread spin
+    ERROR_PAUSE_MS = 10         # after an error of the timer itself, so that a broken clock does not make a thread spin
 
 
 # Compiled code, where no exception from outside can strike: CPython raises one only while a thread runs Python code.
@@ -76,9 +76,10 @@ cdef bint core_take_turn(BaseTimer self, object turn, int64_t generation) noexce
         except BaseException:
             pass        # out of memory: the expired tasks are tried again, and their error is reported then
     try:
-        time.sleep(ERROR_PAUSE_MS / 1000)
+        time.sleep(ERROR_PAUSE_MS / 1000.0)
+        let_others_run()        # the next exception from outside strikes here, not in the next turn
     except BaseException:
-        pass            # after a fork in a callback this is the main thread, which handles signals
+        pass            # also a signal: after a fork in a callback this is the main thread
     return True
 
 

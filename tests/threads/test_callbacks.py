@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 from array import array
 
 import pytest
@@ -270,3 +271,19 @@ def test_reaper_survives_a_clock_that_fails_once(make_timer, executor):
     timer.call_later(0.01, done.set)
     assert done.wait(PATIENCE_S)
     assert [(source, type(error)) for source, error in reported] == [(timer, OSError)]
+
+
+def test_reaper_pauses_after_each_failure_of_the_clock(make_timer):
+    times = array("d")
+
+    def clock():
+        if threading.current_thread().name == "reaper-fragile" and len(times) < 20:
+            times.append(time.monotonic())
+            raise OSError("no clock")
+        return time.monotonic() * 1000
+
+    timer = make_timer("fragile", clock=clock, on_error=lambda *args: None)
+    done = threading.Event()
+    timer.call_later(0.01, done.set)
+    assert done.wait(PATIENCE_S)
+    assert times[-1] - times[0] >= 0.19  # 19 pauses of 10 ms, which are never shorter

@@ -280,7 +280,7 @@ OPERATIONS: dict[str, Callable[[int], Operation]] = {
 
 
 def show(part: dict[str, Any], console: Console) -> None:
-    """Print the longest time of each operation. Its median over the rounds leaves out what only other programs cause."""
+    """Print the longest waits. Their median over the rounds leaves out what only other programs cause."""
 
     def cell(rounds: list[dict[str, float]], name: str) -> str:
         return median_and_range([one[name] for one in rounds])

@@ -32,7 +32,7 @@ def test_every_command_of_a_workflow_exists(workflow):
     targets = {*re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
     sessions = {*re.findall(r"^@nox\.session\ndef (\w+)", (ROOT / "noxfile.py").read_text(), re.MULTILINE)}
     for command in re.findall(r"run: make (.*)", workflow):
-        assert {word for word in command.split() if "=" not in word} <= targets
+        assert {word for word in command.split() if "=" not in word and not re.fullmatch(r"-j\d+", word)} <= targets
     assert {*re.findall(r"nox -s (\w+)", workflow)} <= sessions
 
 

@@ -5,17 +5,20 @@ import re
 import sqlite3
 import time
 from collections import Counter, defaultdict
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hwheel.spark.deliver.checkpoint import MESSAGES
+from hwheel.spark.deliver import rest
+from hwheel.spark.deliver.checkpoint import MESSAGES, last_batch
 from hwheel.spark.deliver.delivery import start_delivery
+from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.pending import matching_rows
 from hwheel.spark.deliver.settings import DeliverySettings, Places, WheelOptions
 from hwheel.spark.deliver.sink import TopicSink
-from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic
+from hwheel.spark.deliver.topic import KafkaOptions, Topic, TopicClient, check_topic
 from hwheel.spark.session.connector import KafkaError
 from topics import PATIENCE_S, Producer, Reader, RetryingProducer, as_json, headers_of
 
@@ -26,9 +29,10 @@ TRIGGER = "300 milliseconds"
 
 
 @pytest.fixture
-def deliver(spark, tmp_path):
+def deliver(spark, tmp_path, monkeypatch):
     """deliver(source, to, dead, kafka=..., wheel=...): a running delivery, which is stopped at the end."""
     running = []
+    monkeypatch.setattr(rest, "LONGEST_S", 0.5)  # tests wait for the commit of a batch
 
     def start(source, to, dead, kafka=KafkaOptions(), wheel=WHEEL):
         places = Places(str(source), str(to), str(dead), str(tmp_path / "state"))
@@ -111,6 +115,35 @@ def test_order_duplicates_and_cancels_across_partitions(broker, deliver, read):
     assert all(of_key == sorted(of_key) for of_key in dues.values())
     wait_for(lambda: delivery.sink.rows == len(expected) + 1, delivery)  # rows are counted after they are sent
     assert delivery.sink.late_arrivals or delivery.sink.lag_ms > 0
+
+
+def test_no_batch_runs_while_nothing_is_due_and_no_record_arrives(spark, broker, deliver, read, tmp_path, monkeypatch):
+    monkeypatch.setattr(rest, "LONGEST_S", 10_000)
+    source, to, dead = (broker.make_topic(f"rest-{name}", 2) for name in ("in", "out", "dead"))
+    producer = RetryingProducer(broker.servers)
+    producer.send("rest-in", as_json({"id": "far", "key": "k", "due": 4 * 10**12}))
+    delivery = deliver(source, to, dead)
+    wait_for(lambda: delivery.sink.rest.resting, delivery)
+    query = Directory(spark, str(tmp_path / "state" / MESSAGES))
+    batch, until = last_batch(query, "offsets"), time.monotonic() + 3
+    wait_for(lambda: time.monotonic() > until, delivery)
+    assert (last_batch(query, "offsets"), last_batch(query, "commits")) == (batch, batch - 1)
+    producer.send("rest-in", as_json({"id": "late", "key": "k", "due": 1000}))
+    found = read(to).until(lambda found: found, failing(delivery))
+    assert [headers_of(one)["id"] for one in found] == ["late"]
+    wait_for(lambda: delivery.sink.rest.resting, delivery)  # so that stop() ends a rest
+
+
+def test_ends_of_a_topic_differ_after_a_record_and_without_a_broker(spark, broker):
+    url = broker.make_topic("ends", 3)
+    with closing(TopicClient(spark, Topic.of(url), KafkaOptions())) as client:
+        before = client.look()
+        assert client.look() == before
+        RetryingProducer(broker.servers).send("ends", as_json({"id": "a", "key": "k", "due": 1}))
+        assert client.look() != before
+    absent = Topic.of(url.replace("/ends", "/absent"))
+    with closing(TopicClient(spark, absent, KafkaOptions())) as client:
+        assert client.look() != client.look()
 
 
 def test_records_of_an_aborted_transaction_are_no_messages(broker, deliver, read):

@@ -27,7 +27,7 @@ from hwheel.spark.deliver.kept_input import Lateness, kept_lateness
 from hwheel.spark.deliver.letters import CODES, TOO_LATE, WHOLE_FILE, code_of
 from hwheel.spark.deliver.owner import check_late_letters, check_output
 from hwheel.spark.deliver.parquet_due import FAST_READER
-from hwheel.spark.deliver.rest import Rest
+from hwheel.spark.deliver.rest import Arrivals, LocalFiles, Rest
 from hwheel.spark.deliver.settings import DeliverySettings
 from hwheel.spark.deliver.sink import (
     DirectorySink,
@@ -40,7 +40,7 @@ from hwheel.spark.deliver.sink import (
 )
 from hwheel.spark.deliver.source import FILE, LINE, RECORD, REPLACE, UNREADABLE, Source
 from hwheel.spark.deliver.throttle import Throttle
-from hwheel.spark.deliver.topic import Topic, is_topic
+from hwheel.spark.deliver.topic import Topic, TopicClient, is_topic
 from hwheel.spark.deliver.unreadable_files import (
     DueCheck,
     LeavingOut,
@@ -186,9 +186,12 @@ class QueryRun:
 
     def stop(self) -> None:
         """Stop the query. Spark waits for the function that foreachBatch calls, so its rest ends first."""
-        if self.sink.rest is not None:
-            self.sink.rest.stopped.set()
+        rest = self.sink.rest
+        if rest is not None:
+            rest.stopped.set()
         self.query.stop()
+        if rest is not None:
+            rest.arrivals.close()
 
 
 @dataclass
@@ -411,15 +414,23 @@ def message_run(frames: Frames, checkpoint: Directory, directory: Directory | No
     sink = sink_at(frames.source.spark, settings.places.to, settings, records, checkpoint)
     sink.too_late = late
     check = due_check(frames, checkpoint, sink)
+    arrivals = arrivals_of(frames.source, directory)
 
     def start() -> StreamingQuery:
         frame = frames.due_messages(check.by_row)
         begin_next_batch(checkpoint)
-        if directory is not None and directory.local_path is not None:
-            sink.rest = Rest(directory.local_path, checkpoint, duration_ms(settings.trigger, "trigger") / 2000)
+        if arrivals is not None:
+            sink.rest = Rest(arrivals, checkpoint, duration_ms(settings.trigger, "trigger") / 2000)
         return started(frame, sink, checkpoint.path, settings.trigger, check.by_row)
 
     return QueryRun(MESSAGES, start, sink, start())
+
+
+def arrivals_of(source: Source, directory: Directory | None) -> Arrivals | None:
+    """Return how to learn of arrivals without a batch, or None if there is no cheap way."""
+    if directory is None:
+        return TopicClient(source.spark, Topic.of(source.place), source.settings.kafka)
+    return None if directory.local_path is None else LocalFiles(directory.local_path)
 
 
 def letter_run(frames: Frames, checkpoint: Directory, sink: Sink) -> QueryRun:

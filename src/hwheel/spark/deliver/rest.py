@@ -1,8 +1,8 @@
-"""Rest: the job waits while no message is due and no file arrives, because each empty batch costs processor time.
+"""Rest: the job waits while no message is due and nothing arrives, because each empty batch costs processor time.
 
 Spark starts a batch at each trigger while the state has timers, and no setting makes a batch wait for the next timer.
 So a batch that would change nothing waits inside the function that foreachBatch calls. It has begun, so it keeps its
-time and its input. When the wait ends, it completes, and the batch after it reads the clock and the new files.
+time and its input. When the wait ends, it completes, and the batch after it reads the clock and the new input.
 """
 
 import os
@@ -11,6 +11,7 @@ import time
 from collections.abc import Set
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hwheel.spark.deliver.checkpoint import batch_time_ms, has_no_input
 from hwheel.spark.deliver.directory import Directory, DirectoryError
@@ -23,29 +24,56 @@ LOOK_SHARE = 10  # the time between looks at the state is at least this multiple
 NEVER_MS = 2**63 - 1
 
 
-@dataclass
-class Rest:
-    """Waits in a batch until a message will be due soon, or a file arrives.
+class Arrivals(Protocol):
+    """Tells whether input has arrived."""
 
-    Args:
-        directory: The input, on a local file system. It is listed at each poll.
-        query: The checkpoint of the query.
-        poll_s: The time between polls, and so the longest delay of a file that arrives.
-    """
+    def look(self) -> object:
+        """Return a description of all input, which differs if more has arrived."""
+
+    def close(self) -> None:
+        """Close connections."""
+
+
+@dataclass(frozen=True)
+class LocalFiles:
+    """Arrivals in a local directory, by names and inodes, so that a new file under an old name is noticed."""
 
     directory: str
+
+    def look(self) -> Set[tuple[str, int]]:
+        try:
+            with os.scandir(self.directory) as entries:
+                return {(entry.name, entry.inode()) for entry in entries}
+        except OSError:
+            return set()
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class Rest:
+    """Waits in a batch until a message will be due soon, or input arrives.
+
+    Args:
+        arrivals: Asked at each poll.
+        query: The checkpoint of the query.
+        poll_s: The time between polls, and so the longest delay of input that arrives.
+    """
+
+    arrivals: Arrivals
     query: Directory
     poll_s: float
     resting: bool = False
-    files: Set[tuple[str, int]] | None = None  # before Spark listed them for the batch
+    input: object = None  # before Spark read it for the batch
     look_at: float = 0.0
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, batch_id: int) -> None:
         """Return at once if the batch may change something. Otherwise, wait."""
-        before, self.files = self.files, self.listed()
+        before, self.input = self.input, self.arrivals.look()
         begun = time.monotonic()
-        if self.files != before or begun < self.look_at:
+        if self.input != before or begun < self.look_at:
             return
         deadline_ms = None
         with suppress(*FROM_JAVA, DirectoryError):  # for example, Spark is deleting old files of the state
@@ -58,19 +86,11 @@ class Rest:
         while (
             time.time() * 1000 < deadline_ms - AHEAD_MS
             and time.monotonic() - looked < LONGEST_S
-            and self.listed() == before
+            and self.arrivals.look() == before
             and not self.stopped.wait(self.poll_s)
         ):
             pass
         self.resting = False
-
-    def listed(self) -> Set[tuple[str, int]]:
-        """Return the names and inodes of the files, so that a file under an old name is noticed too."""
-        try:
-            with os.scandir(self.directory) as entries:
-                return {(entry.name, entry.inode()) for entry in entries}
-        except OSError:
-            return set()
 
 
 def deadline_of_idle_batch(query: Directory, batch_id: int) -> int | None:

@@ -1,6 +1,7 @@
 """Kafka topics as places, and the options of Kafka's clients."""
 
 import re
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,21 +96,47 @@ class KafkaOptions:
         ]
 
 
+class TopicClient:
+    """Asks the brokers about a topic, with Java's client."""
+
+    def __init__(self, spark: SparkSession, topic: Topic, options: KafkaOptions) -> None:
+        jvm: Any = spark._jvm
+        properties = jvm.java.util.Properties()
+        conf = {"default.api.timeout.ms": ANSWER_WITHIN_MS, "request.timeout.ms": ANSWER_WITHIN_MS, **options.java_conf}
+        for name, value in {**conf, "bootstrap.servers": topic.brokers}.items():
+            properties.setProperty(name, value)
+        self._jvm = jvm
+        self._topic = topic
+        self._names = jvm.java.util.ArrayList()
+        self._names.add(topic.name)
+        self._ends = jvm.java.util.HashMap()  # what look() asks for: the latest offset of each partition
+        self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+
+    def partitions(self) -> Any:
+        """Return Java's list of the partitions. Raise Py4JJavaError if no broker answers, or without such a topic."""
+        return self._admin.describeTopics(self._names).allTopicNames().get().get(self._topic.name).partitions()
+
+    def look(self) -> object:
+        """Return the end offsets of all partitions, which differ if records have arrived, and after an error."""
+        try:
+            partitions = self.partitions()
+            if partitions.size() != self._ends.size():
+                for one in partitions:
+                    partition = self._jvm.org.apache.kafka.common.TopicPartition(self._topic.name, one.partition())
+                    self._ends.put(partition, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
+            return self._admin.listOffsets(self._ends).all().get().toString()
+        except Py4JJavaError:
+            return object()
+
+    def close(self) -> None:
+        self._admin.close()
+
+
 def check_topic(spark: SparkSession, topic: Topic, options: KafkaOptions) -> None:
     """Raise KafkaError if no broker answers or if the topic does not exist."""
-    jvm: Any = spark._jvm
-    properties = jvm.java.util.Properties()
-    conf = {"default.api.timeout.ms": ANSWER_WITHIN_MS, "request.timeout.ms": ANSWER_WITHIN_MS, **options.java_conf}
-    for name, value in {**conf, "bootstrap.servers": topic.brokers}.items():
-        properties.setProperty(name, value)
-    names = jvm.java.util.ArrayList()
-    names.add(topic.name)
     try:
-        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
-        try:
-            admin.describeTopics(names).allTopicNames().get()
-        finally:
-            admin.close()
+        with closing(TopicClient(spark, topic, options)) as client:
+            client.partitions()
     except Py4JJavaError as error:
         raise KafkaError(topic_fault(error.java_exception, topic)) from None
 

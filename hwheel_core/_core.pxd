@@ -83,6 +83,7 @@ cdef extern from "Python.h":
     void PyObject_GC_Track(PyObject*)
     void PyObject_GC_UnTrack(PyObject*)
     bint PyObject_GC_IsTracked(PyObject*)
+    bint PyObject_IS_GC(PyObject*)
     PyObject* PyFunction_GetClosure(PyObject*)
     PyObject* PyFunction_GetDefaults(PyObject*)
     void Py_XDECREF(PyObject*)

@@ -676,6 +676,8 @@ cdef bint cache_commit(CacheCore self, object key, object value, CachePut* put, 
     cdef DictEntry* entry = put.entry
     cdef PyObject* old_value = NULL
     cdef PyObject* old_deadline = NULL
+    if PyObject_IS_GC(<PyObject*>value) or PyObject_IS_GC(<PyObject*>key) or PyObject_IS_GC(<PyObject*>deadline):
+        self.traversed = True
     if entry is NULL:
         entry = <DictEntry*>PyMem_Malloc(sizeof(CacheEntry) if cache_has_objects(self) else sizeof(DictEntry))
         if entry is NULL or not table_ensure_slots(&self.table):

@@ -435,7 +435,7 @@ cdef void cache_drop_all(CacheCore self) noexcept:
     heap_empty(self.old_heap)
 
 
-# The collector sees the entries. Clearing a cache keeps the fields that its methods need.
+# The collector sees the entries, unless none can be part of a cycle. Clearing a cache keeps the fields that its methods need.
 
 cdef traverseproc cache_traverse_fields = (<PyTypeObject*>CacheCore).tp_traverse
 
@@ -443,6 +443,8 @@ cdef int cache_traverse(PyObject* self, visitproc visit, void* arg) noexcept:
     cdef CacheCore cache = <CacheCore>self
     cdef const DictEntry* entry = cache.table.order.newer
     cdef int result = cache_traverse_fields(self, visit, arg)
+    if not cache.traversed:
+        return result
     while result == 0 and entry is not NULL and entry is not &cache.table.order:
         result = visit(entry.key, arg)
         if result == 0:

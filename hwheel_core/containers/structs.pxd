@@ -117,6 +117,7 @@ cdef class CacheCore(ContainerCore):
     cdef double max_total       # maxsize
     cdef double total           # the sum of the sizes, of a cache with a getsizeof
     cdef bint whole             # all sizes so far are ints
+    cdef bint traversed         # the collector must see the entries: a key, value, or deadline may be part of a cycle
     cdef bint of_ttu            # a TLRUCache
     cdef bint known             # the core reads the clock itself and sets an alarm
     cdef bint sized             # there is a getsizeof

@@ -438,6 +438,16 @@ def test_the_collector_finds_cycles_through_entries(make, options):
     assert end() is None
 
 
+@pytest.mark.parametrize("key, value, seen", [(1, "tea", []), ((), 1, [(), 1]), (1, [], [1, []])], ids=repr)
+def test_the_collector_skips_entries_that_cannot_be_part_of_a_cycle(make, key, value, seen):
+    cache = make(9)
+    cache["a"] = cache["b"] = 0.5
+    before = gc.get_referents(cache)
+    cache[key] = value
+    added = gc.get_referents(cache)[len(before) :]
+    assert added == (["a", 0.5, "b", 0.5, *seen] if seen else [])
+
+
 def test_clear_removes_all_entries_at_once(make):
     cache = make(math.inf)
     for number in range(10_000):

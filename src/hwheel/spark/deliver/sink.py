@@ -63,6 +63,7 @@ class Sink(ABC):
     like_seconds: int = 0  # messages whose due time seems to be in seconds
     failure: Failure | None = None  # of the last batch, if it was not written
     rest: Rest | None = None  # waits while a batch would change nothing
+    busy: bool = False  # the last batch delivered messages, so the next one probably does too
     check_input: Callable[[DataFrame, int], None] = lambda batch, batch_id: None  # called before a batch is read
     too_late: "TooLate | None" = None
     query: Directory | None = None  # the checkpoint of the query
@@ -70,12 +71,14 @@ class Sink(ABC):
     clock_ms: int | None = None  # the time of the last batch
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        rows = self.rows
         try:
-            if self.rest is not None:
+            if self.rest is not None and not self.busy:
                 self.rest(batch_id)
             self.check_input(batch, batch_id)
             self.write_and_count(self.in_time(batch, batch_id), batch_id)
             self.batches += 1
+            self.busy = self.rows > rows
             self.failure = None
         except Exception as error:
             # Spark applies a recursive regular expression to the text of this exception, and a Java stack trace in it

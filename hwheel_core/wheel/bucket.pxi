@@ -1,4 +1,4 @@
-# A bucket is the list of entries of one tick of one level. A bookmark is the position of a thread that counts these entries.
+# A bucket is the list of entries of one tick of one level. A bookmark is the position of a thread that walks over a list.
 #
 # Hints of a bucket. A cascade walks a bucket from its end to its beginning. It reaches an appended entry before all older ones,
 # so the hint of an appended entry names the entry that was appended HINT_DISTANCE appends earlier. It reaches a pushed entry
@@ -92,7 +92,7 @@ cdef void bookmarks_leave(Wheel* self, const Entry* entry) noexcept nogil:
         bookmark = bookmark.next
 
 
-cdef void bookmarks_lose(Wheel* self, const Bucket* bucket) noexcept nogil:
+cdef void bookmarks_invalidate(Wheel* self, const Bucket* bucket) noexcept nogil:
     """Invalidate the bookmarks of a bucket whose entries are moved elsewhere."""
     cdef Bookmark* bookmark = self.bookmarks
     while bookmark is not NULL:

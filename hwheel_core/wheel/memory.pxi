@@ -44,7 +44,7 @@ cdef void blocks_free(void* blocks) noexcept nogil:
 
 
 cdef struct LevelMemory:
-    # Memory for one more level. It is allocated before a lock is taken, and the rest is freed after the lock is released.
+    # Memory for one more level. It is allocated before a lock is taken. Leftovers are freed after the lock is released.
     Bucket* buckets
     Bucket** queue
 
@@ -52,8 +52,7 @@ cdef struct LevelMemory:
 cdef bint level_memory_new(LevelMemory* self, int32_t wheel_size, int32_t level_count) noexcept nogil:
     """Allocate the memory with which a wheel gets level_count levels. On failure return False and allocate nothing.
 
-    The buckets are initialized here, because adding the level happens under a lock, and a level of a million buckets has
-    128 MB.
+    The buckets are initialized here, because adding the level happens under a lock, and a million buckets take 128 MB.
     """
     cdef int32_t i
     self.buckets = <Bucket*>block_new(wheel_size, sizeof(Bucket), True)

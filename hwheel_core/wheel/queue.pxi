@@ -1,4 +1,4 @@
-# The delay queue: a binary heap of the non-empty buckets. The clock advances from one bucket to the next, so no time
+# The delay queue: a binary heap that holds every non-empty bucket. The clock advances from one bucket to the next, so no time
 # is spent on empty ticks. The queue holds buckets, never tasks: at most levels * wheel_size. A new level comes with queue
 # memory for all its buckets, so no function here can fail.
 #

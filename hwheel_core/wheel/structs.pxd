@@ -16,17 +16,17 @@ cdef extern from *:
         Entry* next             # NULL while the entry is in no list
         int64_t expiration_ms   # decides the bucket: the deadline, rounded up where the timer is never early
         int64_t due_index       # of a batch's entry: its index in Batch.due, from its expiration until it runs
-        int64_t set_number      # of an entry of a TTLCache, which is in no bucket: grows along the order of setting
+        int64_t set_number      # of an entry of a TTLCache, which is in no bucket: later sets have higher numbers
         int32_t hint            # distance, in units of 8 bytes, to the entry HINT_DISTANCE steps ahead of a walk
         int32_t letter          # of a task in an inbox: its index in Inbox.letters
-        int32_t place           # of a batch's entry: its offset in its Part; of a task: ENTRY_OF_TASK or ENTRY_OF_INBOX
+        int32_t place           # of a batch's entry: its offset in its Part; of a task: see ENTRY_OF_TASK
         int32_t bucket_index    # of the head of a bucket's list: virtual_id % wheel_size
         int32_t generation      # of an ExpiringDict's entry: the process generation that has set the value
         int32_t row             # of a replayed timer: its row in the log
 
 cdef enum:
-    ENTRY_OF_TASK = -1
-    ENTRY_OF_INBOX = -2     # minus the number of the inbox that holds the task
+    ENTRY_OF_TASK = -1      # `place` of a task that is in no inbox
+    ENTRY_OF_INBOX = -2     # `place` of a task in the inbox of number i: ENTRY_OF_INBOX - i
     MAX_BATCH_LENGTH = 0x7FFFFFFF
 
 cdef enum:
@@ -36,8 +36,8 @@ cdef enum:
 cdef struct Lead:
     # The node, HINT_DISTANCE before the end of a growing list, whose hint must name the next node that enters.
     Entry* entry
-    int64_t removals        # Wheel.removals at the time; after a removal `entry` may be freed memory
-    int32_t count           # number of nodes between `entry` and the end of the list
+    int64_t removals        # Wheel.removals when the lead began; after another removal `entry` may be freed memory
+    int32_t count           # number of nodes that entered after `entry`, up to HINT_DISTANCE - 1
 
 cdef struct Bucket:
     # Two cache lines; the second one is for hints.
@@ -59,7 +59,7 @@ cdef struct Level:
 cdef struct Bookmark:
     # The position of a thread that walks over a list of entries: see bucket.pxi.
     Bookmark* next
-    const Entry* head       # of the list; NULL: it was of a bucket that was taken since
+    const Entry* head       # of the list; NULL: the list was a bucket, which has been taken since
     const Entry* entry      # the next entry; at the end, the head of the list
 
 cdef struct Wheel:
@@ -70,9 +70,9 @@ cdef struct Wheel:
     Entry flush             # entries that a cascade has taken out of a bucket and not placed again yet
     Entry due               # expired entries of the tick of the level 1 clock, in order
     int64_t taken_ms        # expiration of the bucket that was taken last
-    int64_t removals        # number of entries that something else than a cascade has removed
-    Bookmark* bookmarks     # of threads that count a bucket and have released the lock; almost always NULL
-    int64_t cascaded        # number of moves to a finer level
+    int64_t removals        # number of removals, without those by cascades; a removal invalidates every Lead
+    Bookmark* bookmarks     # of threads that walk over a list and release the lock in between; almost always NULL
+    int64_t cascaded        # number of entries that cascades have moved to a finer level or to `due`
     Level levels[64]        # MAX_LEVELS
 
 cdef enum AddStatus:

@@ -185,7 +185,7 @@ cdef StepStatus wheel_step(Wheel* self, int64_t now_ms, int* budget) noexcept no
             return STEP_MORE
         queue_pop(self)
         bucket.pushed.entry = NULL
-        bookmarks_lose(self, bucket)
+        bookmarks_invalidate(self, bucket)
         self.taken_ms = bucket.entries.expiration_ms
         wheel_advance_clock(self, bucket.entries.expiration_ms)
         if bucket.level == 1:
@@ -215,7 +215,7 @@ cdef inline bint wheel_is_advancing(const Wheel* self) noexcept nogil:
 
 
 cdef bint wheel_next(Wheel* self, int64_t* next_ms_out) noexcept nogil:
-    """Find the time of the next bucket. Return False if the wheel is empty."""
+    """Find the time of the advance that is under way, or else of the next bucket. Return False if the wheel is empty."""
     cdef Bucket* bucket
     if wheel_is_advancing(self):
         next_ms_out[0] = self.taken_ms
@@ -236,7 +236,7 @@ cdef bint wheel_is_idle(Wheel* self) noexcept nogil:
 
 
 cdef void wheel_drain(Wheel* self, Entry* emptied_out) noexcept nogil:
-    """Move all entries to a list, in order. The clocks end at the end of time: call wheel_set_clocks."""
+    """Move all entries to a list, in order. The clocks end at the last bucket: call wheel_set_clocks."""
     cdef int budget = 0
     cdef StepStatus status = STEP_MORE
     while status != STEP_DONE:

@@ -130,7 +130,7 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_r
             return True
         if hw_peek(&timer.timer.closed) and not hw_peek(&timer.timer.finishing):
             raise TimerClosed("the timer is closed")
-        deadline_delay_until(&deadline, at_ms, 0)
+        deadline_set_delay_until(&deadline, at_ms, 0)
         if task_state(&self.alarm.task) == TASK_CANCELLED:         # by a fork, for example
             self.alarm = alarm_new(self)
         if task_state(&self.alarm.task) != TASK_PENDING:

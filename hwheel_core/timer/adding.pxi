@@ -78,8 +78,8 @@ cdef TimerTask core_add_on_terms(BaseTimer self, TimerGroup group, Deadline* dea
 
 # --- fast calls --------------------------------------------------------------------------------------------------
 #
-# The methods that Cython compiles collect positional arguments in a tuple. These take their place in the types' dicts, and pass
-# keywords and missing arguments on to the compiled ones. If a method did not exist, importing the core would fail here. If
+# The methods that Cython compiles collect positional arguments in a tuple. The functions below replace them in the types' dicts,
+# and leave calls with keywords or missing arguments to them. If a method did not exist, importing the core would fail here. If
 # CPython kept using the old method, calls would be correct but slower; only `make bench` would show it.
 
 cdef PyMethodDef core_call_later_def
@@ -113,5 +113,6 @@ cdef object core_call_at_fast(PyObject* self, PyObject** args, Py_ssize_t count,
     return core_call_at(<BaseTimer>self, <object>args[0], <object>args[1], args + 2, count - 2)
 
 
-compiled_call_later = <object>hw_use_fastcall(<PyObject*>BaseTimer, "call_later", &core_call_later_def, <void*>core_call_later_fast)
+compiled_call_later = <object>hw_use_fastcall(<PyObject*>BaseTimer, "call_later", &core_call_later_def,
+                                              <void*>core_call_later_fast)
 compiled_call_at = <object>hw_use_fastcall(<PyObject*>BaseTimer, "call_at", &core_call_at_def, <void*>core_call_at_fast)

@@ -453,7 +453,10 @@ cdef class BaseTimer:
         raise NotImplementedError
 
     def _before_return(self, tasks):
-        """Receive the tasks that close() is about to return; again, if that is interrupted. Does nothing by default."""
+        """Receive the tasks that close() is about to return. After an interruption, the next close() passes them again.
+
+        Does nothing by default.
+        """
 
     def _keeps_at_fork(self):
         """Return True if pending tasks stay pending in a forked child, which is the default."""
@@ -626,10 +629,13 @@ cdef class BaseTimer:
         """Return the fields of a task that dump() writes; None if the task cannot be written."""
         return task_facts(task)
 
-    def _unmarked_tasks(self, bint restart):
-        """Return the pending and running tasks that were not passed to _mark_writable(). restart: clear all marks first."""
+    def _unmarked_tasks(self, bint clear_marks):
+        """Return the pending tasks and the running tasks of call_every that were not passed to _mark_writable().
+
+        clear_marks: first undo all _mark_writable() of these tasks.
+        """
         core_check_set_up(self)
-        return core_unmarked_tasks(self, restart)
+        return core_unmarked_tasks(self, clear_marks)
 
     def _mark_writable(self, TimerTask task not None):
         """Record that dump() can write a task."""

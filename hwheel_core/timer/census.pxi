@@ -121,7 +121,7 @@ cdef void census_count(CensusGroup group, int64_t deadline_ms, int64_t added_ms,
 
 
 cdef bint census_add(Census self, object callback, int64_t deadline_ms, int64_t added_ms, int64_t count) except False:
-    """Count timers."""
+    """Count timers in the group of their callback."""
     target, owner = census_target(callback)
     census_count(census_group(self, target, owner), deadline_ms, added_ms, count)
     return True

@@ -149,7 +149,7 @@ cdef const char* timer_check_locked(const Timer* timer) noexcept nogil:
     if fault is not NULL:
         return fault
     if timer.wheel.bookmarks is not NULL:
-        return "a bookmark was left behind"       # checks do not run while a thread counts
+        return "a bookmark was left behind"       # checks do not run during a walk
     if total != timer.pending:
         return "the count of pending timers is wrong"
     if timer.added != timer.expired + timer.cancelled + timer.returned + timer.pending:

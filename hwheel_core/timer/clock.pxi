@@ -12,7 +12,7 @@ cdef inline void clock_read(int32_t kind, Instant* now_out) noexcept nogil:
 
 
 cdef inline bint instant_add(const Instant* start, const Instant* length, Instant* end_out) noexcept nogil:
-    """Return False if the sum does not fit into 64 bits."""
+    """Set end_out to the sum. Return False if it does not fit into 64 bits."""
     cdef int32_t ns = start.ns + length.ns
     end_out.ns = ns if ns < NS_PER_MS else ns - NS_PER_MS
     return not (hw_add_overflows(start.ms, length.ms, &end_out.ms)
@@ -64,7 +64,7 @@ cdef inline void lateness_record(Lateness* self, int64_t late_us) noexcept nogil
 
 
 cdef inline uint64_t lateness_upper_us(int step) noexcept nogil:
-    """Return the upper edge of a step, inclusive. The last step ends at 2**64."""
+    """Return the upper edge of a step, inclusive. The last step ends at 2**64 - 1."""
     return step if step < 16 else (<uint64_t>(17 + step % 16) << (step // 16 - 1)) - 1
 
 

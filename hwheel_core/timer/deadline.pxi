@@ -1,9 +1,9 @@
 # Deadlines: from a delay, or a time, to the deadline of a task and to the time by which the wheel places it.
 #
-# Slack. A task with a slack may be postponed by up to the slack, so that it shares a wake-up with other tasks. Of the ticks that
-# the slack allows, it runs at the one whose number is divisible by the highest power of two. Other tasks choose the same ticks:
-# a slack of s ticks always reaches a multiple of the highest power of two not above s + 1. So all tasks with a slack of s or
-# more run on a grid of more than s / 2 ticks.
+# Slack. A task with a slack may be postponed by up to the slack, so that it shares a wake-up with other tasks. It runs at the
+# allowed tick whose number is divisible by the highest power of two. A slack of s ticks allows at least s consecutive ticks, and
+# these contain a multiple of the highest power of two not above s. So all tasks with a slack of at least s ticks run at ticks
+# that are more than s / 2 apart.
 
 
 cdef inline int64_t deadline_delay_ms(const Deadline* self) noexcept nogil:
@@ -16,7 +16,7 @@ cdef inline bint deadline_has_no_delay(const Deadline* self) noexcept nogil:
     return self.delay.ms < 0 or (self.delay.ms == 0 and self.delay.ns == 0)
 
 
-cdef inline bint deadline_delay_until(Deadline* self, int64_t ms, int32_t ns) noexcept nogil:
+cdef inline bint deadline_set_delay_until(Deadline* self, int64_t ms, int32_t ns) noexcept nogil:
     """Set `delay` to the delay from `now` until a time. Return False if it does not fit into 64 bits."""
     if hw_add_overflows(ms, -self.now.ms, &self.delay.ms):
         return False
@@ -49,16 +49,19 @@ cdef inline bint deadline_set(Deadline* self, const Timer* timer) noexcept nogil
 cdef inline int64_t most_aligned(int64_t first, int64_t last) noexcept nogil:
     """Return the number from `first` to `last`, 0 < first <= last, with the most trailing zero bits.
 
-    Proof: above the highest bit in which `first - 1` and `last` differ, both are equal, and `last` has that bit set. Clear all
-    lower bits of `last`: the result is greater than `first - 1`. A number with more trailing zeros would differ from `last` in
-    a higher bit, and no number in between does.
+    Proof: let b be the highest bit in which `first - 1` and `last` differ. `last` has b set, so clearing its bits below b gives
+    a number in the range. All numbers in the range agree with `last` above b. One with more trailing zeros would therefore be
+    `last` without b and all lower bits, which is at most `first - 1`.
     """
     cdef int shift = 63 - hw_leading_zeros(<uint64_t>((first - 1) ^ last))
     return last >> shift << shift
 
 
 cdef bint deadline_postpone(Deadline* self, const Timer* timer, const Instant* slack) noexcept nogil:
-    """Postpone a deadline that is set, by at most the slack. Return False if it exceeds 64 bits. A due task stays."""
+    """Postpone the deadline, after deadline_set, by at most the slack. Leave the deadline of an expired task unchanged.
+
+    Return False if the latest allowed time does not fit into 64 bits.
+    """
     cdef int64_t tick_ms = timer.wheel.levels[0].tick_ms
     cdef int64_t first, last
     cdef Instant latest

@@ -13,7 +13,7 @@ cdef void batch_forget_hand_out(Batch* self) noexcept nogil:
     cdef int64_t i
     cdef Entry* entry
     self.holders = 0
-    self.due_begin -= self.returning    # there is room: they were in front before
+    self.due_begin -= self.returning    # there is room, because these timers were in front before
     for i in range(self.returning):
         entry = batch_entry(self, self.returned[i])
         self.due[self.due_begin + i] = Due(self.returned[i], False, entry.expiration_ms)

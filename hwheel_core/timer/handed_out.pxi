@@ -16,7 +16,7 @@ cdef list core_not_run(BaseTimer self):
     """Return the list of tasks that close() has collected so far."""
     if self.not_run is None:
         self.not_run = []
-    list_unreserve(self.not_run)        # in the child of a fork: of a thread of the parent
+    list_unreserve(self.not_run)        # in the child of a fork, a thread of the parent may have reserved the last place
     return self.not_run
 
 
@@ -35,11 +35,11 @@ def call_elsewhere(callback, args, kwargs, is_awaited):
     return functools.partial(callback, *args, **kwargs)
 
 
-cdef inline bint handed_is_begun(HandedOut self) noexcept:
-    cdef bint is_begun
+cdef inline bint handed_is_claimed(HandedOut self) noexcept:
+    cdef bint is_claimed
     with cython.critical_section(self):
-        is_begun = self.begun
-    return is_begun
+        is_claimed = self.claimed
+    return is_claimed
 
 
 cdef bint handed_drop_call(HandedOut self) except False:
@@ -50,7 +50,10 @@ cdef bint handed_drop_call(HandedOut self) except False:
 
 
 cdef bint handed_finish(HandedOut self, bint will_not_run) except False:
-    """Finish the run: add a task of call_every again, and signal. will_not_run: release the call."""
+    """Finish the run: add a task of call_every again, and signal.
+
+    will_not_run: no thread will call the callback from now on, so release it.
+    """
     cdef bint first
     cdef object source = self.source
     with cython.critical_section(self):
@@ -70,7 +73,7 @@ cdef bint handed_finish(HandedOut self, bint will_not_run) except False:
             try:
                 self.finish_signal.release()
             except RuntimeError:
-                pass                    # the last signal is still set
+                pass                    # the signal of an earlier run has not been received yet
     return True
 
 
@@ -133,7 +136,7 @@ cdef inline bint task_is_only_a_call(TimerTask self) noexcept:
 
 
 cdef object handed_bound(object method):
-    """Return the same bound method; without a GIL a new object, given away (hw_share_reference_count)."""
+    """Return a bound method; without a GIL a copy, which any thread can free at once (hw_share_reference_count)."""
     cdef object bound = method
     if HW_FREE_THREADED and isinstance(method, types.MethodType):
         bound = types.MethodType(method.__func__, method.__self__)
@@ -211,7 +214,7 @@ cdef bint handed_miss(HandedOut self) except False:
 cdef bint handed_claim(HandedOut self) except -1:
     """Claim a run that has not begun for close(). Return False if it has begun or finished."""
     cdef bint over
-    if self.is_finished or handed_is_begun(self) or not handed_cancel_future(self) or not self.begin():
+    if self.is_finished or handed_is_claimed(self) or not handed_cancel_future(self) or not self.begin():
         return False
     with cython.critical_section(self):
         over = self.is_finished         # by the end of its future, just now
@@ -253,7 +256,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
     cdef object source = self.source
     cdef bint is_task = self.indices is None
     cdef list not_run
-    self.is_taken_back = True           # from now on the end of the future means nothing
+    self.is_taken_back = True           # from now on, the end of the future does not finish the run
     if not handed_claim(self):
         self.is_taken_back = False
         return False
@@ -266,7 +269,7 @@ cdef bint handed_take_back(HandedOut self) except -1:
             list_unreserve(not_run)
     except MemoryError:
         list_unreserve(not_run)
-        self.is_finished = self.begun = False
+        self.is_finished = self.claimed = False
         raise
     handed_count_returned(self)
     handed_drop_call(self)
@@ -290,7 +293,7 @@ cdef class HandedOut:
         Does nothing if the run has begun or was taken back, or in the child of a fork that inherited the executor's queue.
         """
         cdef BaseTimer timer = self.timer
-        if timer is None or self.generation != timer.timer.generation or handed_is_begun(self):
+        if timer is None or self.generation != timer.timer.generation or handed_is_claimed(self):
             return
         context = context_enter()           # if this allocation fails, the run has not begun
         if not self.begin():
@@ -304,7 +307,7 @@ cdef class HandedOut:
             else:
                 result = self.callback(*self.args, **self.kwargs)
                 if isinstance(self.source, TimerTask):
-                    task_notify(self.source, result, None)    # the task has its own run()
+                    task_notify(self.source, result, None)      # has an effect if the task has its own run()
         except BaseException as error:
             in_caller = hw_load(&self.caller) == PyThread_get_thread_ident()
             if in_caller and isinstance(error, (KeyboardInterrupt, SystemExit)):
@@ -319,12 +322,12 @@ cdef class HandedOut:
     @property
     def is_begun(self):
         """True if the run has begun or was taken back."""
-        return handed_is_begun(self)
+        return handed_is_claimed(self)
 
     @property
     def is_running(self):
         """True from the beginning to the end of the run. For a run in another process, the executor's future says so."""
-        if self.is_finished or handed_is_begun(self):
+        if self.is_finished or handed_is_claimed(self):
             return not self.is_finished
         future = self.future
         try:
@@ -345,14 +348,14 @@ cdef class HandedOut:
         """Claim the run. Return True to exactly one caller."""
         cdef bint first
         with cython.critical_section(self):
-            first = not self.begun
-            self.begun = True
+            first = not self.claimed
+            self.claimed = True
         return first
 
     def give_up(self):
-        """Finish without knowing of a run. If the executor still runs it later, the callback is called.
+        """Finish a run whose outcome is unknown. If the executor runs it later, it still calls the callback.
 
-        This does not apply to a task of call_every, which is back in the timer by then.
+        It does not if this is a task of call_every, which is back in the timer by then.
         """
         cdef bint will_not_run = isinstance(self.source, PeriodicTask)
         if will_not_run:
@@ -360,13 +363,14 @@ cdef class HandedOut:
         handed_finish(self, will_not_run)
 
     def finish(self):
-        """Finish the run; a task of call_every is added again."""
+        """Finish the run, and add a task of call_every again."""
         handed_finish(self, True)
 
     def set_future(self, future):
         """Store the future for close() to cancel.
 
-        Not once finished: the future refers to its callback, and the callback to this object, so it would be a reference cycle.
+        Ignore it if the run has finished. The future refers to its callback, and the callback to this object, so the reference
+        would be a cycle that nothing breaks.
         """
         with cython.critical_section(self):
             if not self.is_finished:
@@ -395,7 +399,7 @@ cdef bint core_dispatch(BaseTimer self, dict registry, object again, object subm
         try:
             submit(handed)
         except:
-            if not handed_is_begun(handed):
+            if not handed_is_claimed(handed):
                 again.appendleft(handed)
             raise
         finally:

@@ -1,9 +1,9 @@
 # Inboxes: without a GIL, threads add to inboxes instead of competing for the timer's lock.
 #
-# An add puts its task into an inbox, and a cancel takes it out again if it is still there. A thread that takes the timer's lock
-# first moves all letters into the wheel (lock_entered), so code under the lock only sees the wheel. Only add, cancel, sleep,
-# close, and fork know about inboxes. A timer gets its inboxes after HW_MEETINGS waits for its lock; a timer that one thread
-# uses has none.
+# An add writes a letter with its task into an inbox, and a cancel removes the task if the letter is still there. A thread that
+# takes the timer's lock first moves all letters into the wheel (lock_entered), so code under the lock only sees the wheel. Only
+# add, cancel, sleep, close, and fork know about inboxes. A timer gets its inboxes after HW_MEETINGS waits for its lock; a timer
+# that one thread uses has none.
 #
 # Never late. A letter wakes no thread. So an inbox only accepts tasks that expire when the last sleeper wakes up, or later;
 # that sleeper then takes the lock and empties the inboxes. A thread that is about to sleep publishes the end of its sleep
@@ -21,7 +21,7 @@
 
 
 cdef bint inbox_add(Timer* timer, Task* task, int64_t expiration_ms, int64_t added_ns) noexcept nogil:
-    """Put a new task, which no other thread has seen, into an inbox. Return False if it has to go through the lock.
+    """Put a new task, which no other thread has seen, into an inbox. Return False if the add must take the lock.
 
     added_ns is the reading of the timer's clock.
     """
@@ -44,7 +44,7 @@ cdef bint inbox_add(Timer* timer, Task* task, int64_t expiration_ms, int64_t add
 
 
 cdef inline void inbox_append(Timer* timer, Inbox* box, Task* task, int64_t expiration_ms, int64_t added_ns) noexcept nogil:
-    # Two threads may use one inbox. The one with the earlier reading may come second; it then counts as later.
+    # Two threads may use one inbox. If the one with the earlier reading comes second, its letter gets the later reading.
     box.last_ns = max(box.last_ns, added_ns)
     box.letters[box.length] = InboxEntry(task, box.last_ns)
     hw_poke64(&task.entry.expiration_ms, expiration_ms)

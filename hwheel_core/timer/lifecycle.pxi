@@ -84,7 +84,10 @@ cdef bint core_take_turn(BaseTimer self, object turn, int64_t generation) noexce
 
 
 cdef bint core_run_thread(BaseTimer self, int role, object turn, object on_forked) except False:
-    """Take the role, and take turn after turn until the timer stops. on_forked: called instead if a callback has forked."""
+    """Take the role, and take turn after turn until the timer stops.
+
+    on_forked: called at the end in a child that a callback has forked.
+    """
     cdef int64_t generation
     core_check_set_up(self)
     role_check(role)
@@ -171,7 +174,7 @@ cdef bint core_after_fork(BaseTimer self) except False:
         tasks_track(self.not_run)       # a thread of the parent was dumping them
     resting = timer_resting(timer)
     if self._keeps_at_fork():
-        # The threads that ran them are gone, except for the one that forked.
+        # The threads that ran these tasks do not exist in the child, except for the one that forked.
         for task in resting:
             if task.runner != PyThread_get_thread_ident():
                 task.runner = 0
@@ -202,7 +205,7 @@ cdef bint core_begin_close(BaseTimer self) noexcept:
 cdef object core_close(BaseTimer self, bint run_pending, object timeout, object write):
     """Close the timer. The caller has taken `closer`.
 
-    Return the tasks and batches that had not run, or write(tasks). They are given up only when write has returned.
+    Return the tasks and batches that had not run; with `write`, write(tasks), and keep the tasks until it has returned.
     """
     try:
         core_after_fork(self)

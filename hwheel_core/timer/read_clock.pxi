@@ -22,8 +22,8 @@ cdef bint timer_read_clock(Timer* timer, Instant* now_out) except False:
 cdef bint timer_read_callable(Timer* timer, Reading* reading_out) except False:
     """Read a callable clock.
 
-    The reaper sleeps for the difference to its own reading. If the clock was set forward since, only another reading can notice,
-    so this wakes a reaper that sleeps for a time that has come.
+    The reaper computes its sleep from its own reading. If the clock is set forward during the sleep, only another reading shows
+    it. So each reading wakes a reaper whose time has come.
     """
     cdef object clock = None
     lock_with_gil(timer)
@@ -82,12 +82,9 @@ cdef inline bint deadline_set_or_raise(Deadline* self, const Timer* timer) excep
 
 
 cdef inline bint deadline_count_from_now(Deadline* self, Timer* timer, object when) except False:
-    """Read the clock, and turn the time in `delay` into the delay until that time.
-
-    Neither is beyond a quarter of the 64-bit range, or the sum is refused later.
-    """
+    """Read the clock, and turn the time in `delay` into the delay until that time."""
     timer_read_clock(timer, &self.now)
-    if not deadline_delay_until(self, self.delay.ms, self.delay.ns):
+    if not deadline_set_delay_until(self, self.delay.ms, self.delay.ns):
         return milliseconds_overflow("when", when)
     if self.delay.ms > WARN_AHEAD_MS and timer.clock <= CLOCK_KIND_BOOTTIME:
         warn_far_ahead(self, when)

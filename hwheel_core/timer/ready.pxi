@@ -110,9 +110,6 @@ cdef int64_t timer_ready_tick_locked(const Timer* self) noexcept nogil:
     return wheel_tick(&self.wheel, expiration_ms)
 
 
-# --- insertion ---------------------------------------------------------------------------------------------------
-
-
 cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
     """Move the entries of a complete tick from wheel.due to `ready`. Return False if the budget ran out before the end."""
     cdef Entry* due = &self.wheel.due
@@ -134,8 +131,11 @@ cdef bint timer_make_tick_ready_locked(Timer* self, int* budget) noexcept nogil:
     return entry is due
 
 
+# --- insertion ---------------------------------------------------------------------------------------------------
+
+
 cdef Status timer_insert_locked(Timer* self, Entry* entry, WhenDue when_due) noexcept nogil:
-    """Link an entry by its expiration_ms."""
+    """Put an entry into the wheel by its expiration_ms. Return OK, NEEDS_LEVEL, or for REFUSE_DUE also WAS_DUE."""
     cdef int64_t bucket_ms = 0
     cdef int budget = SLICE
     cdef bint idle

@@ -2,15 +2,15 @@
 #
 # A waiting thread sleeps until the earliest bucket, or until it is woken because an earlier one was added. There is no polling.
 #
-# Several threads may sleep at once (core_advance_clock). They share one waker. A wake-up is meant for all of them, so it
-# stays until the last sleeper has returned. The others wait for that before they sleep again. No wake-up is lost: tools/schedules
-# checks every schedule of sleepers, adds, cancels, and a stop.
+# Several threads may sleep at once (core_advance_clock). They share one waker. A wake-up is meant for all of them, so it stays
+# until the last sleeper has returned. A thread that returns earlier waits for that before it sleeps again. No wake-up is lost:
+# tools/schedules checks every schedule of sleepers, adds, cancels, and a stop.
 
 
 # --- roles -------------------------------------------------------------------------------------------------------
 
-# A thread takes its role when it begins to run, and only the first thread gets it. So an extra thread is harmless. It can be
-# started if the first add is interrupted while it starts a thread, or if two threads make the first add at the same time.
+# A thread takes its role when it begins to run, and only the first thread gets it. So an extra thread is harmless. There can be
+# one if the first add is interrupted while it starts a thread, or if two threads make the first add at the same time.
 
 
 cdef int64_t timer_take_role(Timer* self, int role) noexcept nogil:
@@ -108,7 +108,11 @@ cdef int64_t timer_sleep(Timer* self, const Instant* now, int64_t until_ms, int6
 
 
 cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* now) noexcept nogil:
-    """Release the lock and sleep until the next bucket. Return REAP_AGAIN to look for due buckets again."""
+    """Release the lock and sleep until the next bucket.
+
+    Return REAP_AGAIN or REAP_READ_CLOCK to look for due buckets again. Return REAP_NOTHING without a sleep if the time limit has
+    passed, and REAP_SIGNAL after a signal.
+    """
     cdef int64_t next_ms, woken, left_ns = -1
     if self.woken:              # until the last sleeper has returned, a sleep would end at once
         hw_cond_wait(&self.all_awake, &self.lock)
@@ -123,7 +127,7 @@ cdef ReapStatus timer_sleep_locked(Timer* self, const ReapWait* wait, Instant* n
     next_ms = timer_sleep_until_locked(self)
     if wait.reading is not NULL:
         if self.latest_reading.ms > wait.reading.now.ms:
-            return REAP_READ_CLOCK            # another thread has read a later time since
+            return REAP_READ_CLOCK      # another thread has read a later time since
         now[0] = wait.reading.shown     # a clock that went back has to catch up first
     timer_begin_sleep_locked(self, next_ms)
     lock_release(self)
@@ -145,7 +149,7 @@ cdef inline void timer_read_now_locked(Timer* self, Instant* now_out) noexcept n
 
 
 cdef ReapStatus timer_reap_due_locked(Timer* self, const ReapWait* wait, Instant* now) noexcept nogil:
-    """Take the due buckets. Return REAP_NOTHING if no bucket was due, REAP_AGAIN otherwise."""
+    """Take the due buckets. Return REAP_NOTHING if there is nothing to do, so that the thread can sleep."""
     cdef bint is_due = timer_is_due_locked(self, now.ms)
     while is_due and not self.stopping and timer_step_locked(self, now.ms):
         lock_yield(self)
@@ -177,7 +181,7 @@ cdef ReapStatus timer_reap_locked(Timer* self, const ReapWait* wait) noexcept no
 
 
 cdef bint timer_is_ready_at_once(Timer* self) noexcept nogil:
-    """Return True if there are entries to dispatch now, without any wait."""
+    """Return True if there are entries to dispatch now. Never wait: return False if the lock is taken."""
     cdef Instant now
     cdef bint ready = False
     if not lock_try(self):

@@ -62,7 +62,8 @@ cdef enum:
     CALLBACKS_PER_SIGNAL_CHECK = 64     # compiled callbacks do not check for signals themselves
 
 
-# A Python function: CPython lets a thread run that waits for the GIL when one begins. Compiled callbacks never do that.
+# When a Python function begins, CPython passes the GIL to a thread that waits for it. A series of compiled callbacks would never
+# pass it on, so this function is called in between.
 cdef object let_others_run = eval("lambda: None")
 
 

@@ -43,7 +43,7 @@ cdef int64_t limit_argument(object limit, str name) except -1:
 
 
 cdef bint timer_start_clock(Timer* timer, object clock, object start_ms) except False:
-    """Set the clocks of the wheel of a new timer."""
+    """Set the callable and the latest reading of a new timer, and the clocks of its wheel."""
     cdef Instant now
     if timer.clock == CLOCK_KIND_CALLABLE:
         Py_INCREF(clock)
@@ -72,7 +72,7 @@ cdef bint core_set_up(BaseTimer self, object tick_ms, object wheel_size, object 
     timer = timer_from_arguments(tick_ms, wheel_size, 0 if start_ms is None else start_ms, kind, never_early)
     try:
         timer_start_clock(timer, clock, start_ms)
-        core_check_new(self)        # the conversion of an argument may have run Python code that did it
+        core_check_new(self)        # the conversion of an argument may have run Python code that set this timer up
     except:
         timer_drop_clock(timer)
         timer_release(timer)

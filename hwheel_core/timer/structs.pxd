@@ -38,8 +38,8 @@
 # whole but may be stale. hw_load and hw_store also order the memory around them.
 #
 # Fork. The fork handlers take all locks, so no data is half changed in the child. In the child every lock is initialized again,
-# and each Timer is marked `forked`. The first caller, usually the Python fork handler, otherwise an add, then drops or keeps
-# the parent's tasks (core_after_fork). `generation` counts forks. A thread that forks inside a callback is the main thread of
+# and each Timer is marked `forked`, until core_after_fork drops or keeps the parent's tasks. Usually the Python fork handler
+# calls that function, otherwise the first add. `generation` counts forks. A thread that forks inside a callback is the main thread of
 # the child. The changed generation tells this thread to leave its loop: the remaining work belongs to the parent.
 #
 # Any thread may call `timer_step_locked`: the Wheel holds the whole state of an unfinished cascade, so two threads that advance
@@ -89,7 +89,7 @@ cdef struct Sighting:
     int64_t bucket_ms
     int32_t level           # from 1; 0: in no bucket, because it is due
     int32_t index           # of the bucket in its level
-    int64_t number          # in the order of the walk; of a batch: how many timers this is
+    int64_t number          # position in the walk; of a batch: the number of timers that this sighting counts
 
 cdef struct Sightings:
     # All pending tasks. The walk goes from coarser levels to finer ones and to due tasks, in each list from its end.
@@ -123,17 +123,17 @@ cdef struct InboxEntry:
 
 cdef struct Inbox:
     char before[64]         # keeps two inboxes off the same cache line
-    hw_mutex lock           # guards the rest
+    hw_mutex lock           # guards the rest, except `references`
     int32_t number
     int32_t length          # number of letters; the last one is never a cancelled one
-    int32_t moved           # number of letters that are in the wheel already, while the inbox is emptied
+    int32_t moved           # while the inbox is emptied: number of letters that are in the wheel already, or cancelled
     int64_t from_ms         # accepts tasks that expire from here on (INT64_MAX: none) ...
     int64_t until_ms        # ... and before this
-    int64_t last_ns         # of the last letter
-    int64_t pending         # these three are not in the timer's counters yet
+    int64_t last_ns         # added_ns of the last letter
+    int64_t pending         # not in the timer's counters yet, like the next two
     int64_t added
     int64_t cancelled
-    int64_t references      # spare references to the timer, for tasks that are created. No lock: see timer_keep
+    int64_t references      # spare references to the timer, for new tasks: see timer_keep
     InboxEntry letters[128]     # INBOX_CAPACITY
     char after[64]
 
@@ -144,11 +144,11 @@ cdef struct Timer:
     hw_cond all_awake       # a woken thread waits here until the others have returned from their sleep
     Timer* registry_prev    # guarded by `registry`
     Timer* registry_next
-    int64_t references      # its Python object, and every task that was ever added (hw_count_add)
+    int64_t references      # of its Python objects, of its batches, and of every task that it owns (hw_count_add)
     Wheel wheel
     Entry ready             # expired entries that wait for the executor, in order; of a batch, only the heads of runs
     Lead ready_lead         # for hints in `ready`
-    int32_t fetched_ahead   # number of entries of `ready` that have been prefetched
+    int32_t fetched_ahead   # number of entries to take before the next prefetch of callbacks
     Batch* batches          # those with pending entries or with holders
     Entry resting           # tasks of call_every whose run is under way
     int64_t resting_count   # their number; each keeps its place under max_pending
@@ -163,7 +163,7 @@ cdef struct Timer:
     Lateness lateness
     int64_t reaper_until_ms # the latest end of a sleep; INT64_MAX: forever; INT64_MIN: no thread needs a wake-up
     int64_t added_before_sleep  # value of `added` when the last sleep began
-    int32_t sleepers        # threads that sleep until then, or are about to return from that sleep
+    int32_t sleepers        # number of threads that sleep, or are about to return from their sleep
     int woken               # `waker` is signaled, until the last sleeper has returned
     int32_t clock           # ClockKind; constant
     int never_early         # constant
@@ -178,7 +178,7 @@ cdef struct Timer:
     int64_t generation      # number of forks since the timer was created (read without lock)
     int roles[2]            # RoleState of each role
     uintptr_t starters[2]   # the thread that is starting a thread for the role
-    int closed              # adds are refused, except where the next two say otherwise
+    int closed              # adds are refused, except for those that `exiting` and `finishing` allow
     int exiting             # the interpreter exits: containers still accept entries, which no alarm expires
     int finishing           # between drain() and close(): alarms of containers are accepted
     int alarms_running      # number of alarms of containers that have expired and may still be set again
@@ -224,8 +224,8 @@ cdef enum WhenDue:
 cdef enum ReapStatus:
     REAP_READY              # this thread must hand out the entries of `ready`
     REAP_TAKEN              # buckets were taken; the executor's own thread has the expired entries
-    REAP_NOTHING            # the time limit has passed
+    REAP_NOTHING            # the time limit has passed; inside reaper.pxi also: there is nothing to do
     REAP_STOPPED
     REAP_SIGNAL             # the wait was interrupted: check for signals
-    REAP_READ_CLOCK               # woken up: read the clock, which only Python code can do, and call again
+    REAP_READ_CLOCK         # woken up: read the clock, which only Python code can do, and call again
     REAP_AGAIN              # internal to reaper.pxi: look for due buckets again

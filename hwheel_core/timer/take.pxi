@@ -20,7 +20,10 @@ cdef enum:
 
 
 cdef inline void timer_fetch_ahead_locked(Timer* timer) noexcept nogil:
-    """Prefetch the task HINT_DISTANCE ahead, which the hint names, and the callbacks of nearer tasks, which are cached by now."""
+    """Prefetch the task that the hint names, HINT_DISTANCE ahead, and sometimes the callbacks of nearer tasks.
+
+    The nearer tasks themselves have been prefetched earlier.
+    """
     cdef Entry* entry = timer.ready.next
     cdef int i
     entry_prefetch_task(entry_hinted(entry))
@@ -98,7 +101,7 @@ cdef bint task_put_back(TimerTask self) except False:
 
 
 cdef bint timer_return_ready(Timer* timer, list given_back, bint track=True) except False:
-    """Move everything that is ready to a list, cancelled. track: the garbage collector sees the tasks again.
+    """Cancel everything that is ready, and append it to a list. track: show the tasks to the garbage collector again.
 
     The GIL is not released between taking a task and appending it. Otherwise another thread could fork in between, and the
     child would lose the task: it has the list, but not this thread.
@@ -132,7 +135,7 @@ cdef bint timer_return_ready(Timer* timer, list given_back, bint track=True) exc
 
 
 cdef bint timer_return_all(Timer* timer, list given_back, bint track=True) except False:
-    """Move everything that is pending to a list, cancelled and in order.
+    """Cancel everything that is pending, and append it to a list, in order.
 
     Tasks keep their callbacks. A batch appears once, with the timers that had not run in its `remaining`.
     """
@@ -153,7 +156,7 @@ cdef bint timer_cancel_rest(Timer* timer) except False:
         pass
     finally:
         tasks_release(not_run)
-    # Continue without the lists and arrays for timers that had not run.
+    # Memory is short: continue without the lists and arrays of timers that had not run.
     while True:
         entry = timer_take(timer, NULL)
         if entry is NULL:

@@ -3,7 +3,7 @@
 
 
 cdef void inboxes_ensure(Timer* timer) noexcept nogil:
-    """Give the timer inboxes. Takes the lock. Without memory it goes on without them."""
+    """Give the timer inboxes, unless memory is short. Takes the lock."""
     cdef Inbox* boxes = inboxes_new()
     if boxes is NULL:
         return
@@ -18,7 +18,7 @@ cdef void inboxes_ensure(Timer* timer) noexcept nogil:
 
 cdef Timer* timer_new(int64_t tick_ms, int32_t wheel_size, int64_t start_ms, int32_t clock,
                       bint never_early) noexcept nogil:
-    """A Timer with one reference, or NULL when there is no memory."""
+    """Return a Timer with one reference, or NULL if there is no memory."""
     cdef Timer* self = <Timer*>PyMem_RawCalloc(1, sizeof(Timer))
     if self is NULL or not wheel_create(&self.wheel, tick_ms, wheel_size, start_ms):
         PyMem_RawFree(self)
@@ -195,7 +195,7 @@ cdef inline void timer_record_locked(Timer* self, int64_t deadline_ms, const Ins
 
 
 cdef bint timer_next_locked(Timer* self, int64_t* next_ms_out) noexcept nogil:
-    """Find the time of the next bucket. Return False if no bucket is queued."""
+    """Find the time of the next bucket, as wheel_next does. Return False if the wheel is empty."""
     return wheel_next(&self.wheel, next_ms_out)
 
 
@@ -222,7 +222,7 @@ cdef int64_t timer_sleep_until_locked(Timer* self) noexcept nogil:
 cdef void timer_make_all_ready(Timer* self) noexcept nogil:
     """Move all pending entries to `ready`, in order. The clock does not move.
 
-    The lock is held throughout, because the wheel's clock is at the end of time in between, where any add would be due.
+    The lock is held throughout, because in between the wheel's clock is ahead, where a new task would be due too early.
     """
     cdef int64_t clock_ms
     lock_wait(self)
@@ -241,7 +241,7 @@ cdef bint timer_close(Timer* self, bint finishing) noexcept nogil:
     hw_poke(&self.closed, True)
     hw_poke(&self.finishing, finishing and (first or self.finishing))   # closing cannot be undone
     if HW_INBOXES:
-        inboxes_open_locked(self)       # accept nothing from now on
+        inboxes_open_locked(self)       # the timer is closed: they accept nothing from now on
     while self.adding:
         lock_yield(self)
     lock_release(self)

@@ -160,9 +160,10 @@ cdef class TimingWheel:
 
     @property
     def next_expiration_ms(self):
-        """Expiration of the first bucket in the delay queue, or None if nothing is pending.
+        """Time of the next poll() that can move or return tasks, or None if nothing is pending.
 
-        Never later than the first task. It is earlier while that task is in a coarse level.
+        Usually the expiration of the first bucket in the delay queue. Never later than the expiration of the first task, and
+        earlier while that task is in a coarse level.
         """
         cdef int64_t next_ms = 0
         cdef bint found = True
@@ -225,14 +226,14 @@ cdef class TimingWheel:
         return view
 
     def __len__(self):
-        """Return the number of pending tasks, of a view from its level upward."""
+        """Return the number of pending tasks. In a view, only its level and the levels above count."""
         timing_wheel_set_up(self)
         if self.depth == 0:
             return hw_peek64(&self.timer.pending)
         return sum(len(bucket.tasks) for level in self.snapshot().levels for bucket in level.buckets)
 
     def snapshot(self):
-        """Return a WheelSnapshot of all levels, their buckets, and the delay queue; of a view, from its level upward.
+        """Return a WheelSnapshot of all levels, their buckets, and the delay queue. A view omits the levels below its own.
 
         O(wheel_size * levels + pending). Thread-safe; concurrent adds wait.
 
@@ -257,7 +258,8 @@ cdef Entry* timer_take_until(Timer* timer, const Instant* now) noexcept:
     """Take the next ready entry, unless its tick is after `now`."""
     cdef Entry* entry = NULL
     lock_with_gil(timer)
-    if not list_is_empty(&timer.ready) and timer_ready_tick_locked(timer) <= now.ms:      # advance_clock may have left later entries
+    # advance_clock may have left later entries in `ready`.
+    if not list_is_empty(&timer.ready) and timer_ready_tick_locked(timer) <= now.ms:
         entry = timer_take_ahead_locked(timer, <Instant*>now)
     lock_release(timer)
     return entry

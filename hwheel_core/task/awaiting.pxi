@@ -51,7 +51,7 @@ cdef bint waiter_leave(list waiters, object waiter) except False:
 
 
 cdef bint awaited_notify(Awaited self, object result, object error, bint cancelled=False) except -1:
-    """Notify each waiter once. Return False if the task had no waiter."""
+    """Notify each waiter once. Return False if there was no waiter to notify."""
     cdef bint notified = False
     if not self.waiters:
         return False
@@ -75,7 +75,10 @@ cdef object task_unwrapped(object callback):
 
 
 cdef bint task_notify(TimerTask self, object result, object error, bint cancelled=False) except -1:
-    """Notify the waiters of a task whose callback was not called, and restore the callback. Return False if it had none."""
+    """Notify the waiters of a task whose Awaited was not called, and restore the task's own callback.
+
+    Return False if there was no waiter to notify.
+    """
     cdef object awaited
     with cython.critical_section(self):
         awaited = self.callback_
@@ -108,7 +111,7 @@ cdef list task_waiters(TimerTask self, object waiter):
 
 
 def task_wait(TimerTask task):
-    """Wait for a task, for `await task`."""
+    """Implement `await task`."""
     import asyncio
     loop = asyncio.get_running_loop()
     if task_state(&task.task) == TASK_CANCELLED:

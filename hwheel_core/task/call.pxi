@@ -172,19 +172,19 @@ cdef inline object task_callback(TimerTask self):
 
 cdef inline TimerTask task_new(Timer* timer, object callback, PyObject** args, Py_ssize_t count):
     """Return a TimerTask that the timer owns and the garbage collector does not track, because it is about to be pending."""
-    cdef PyObject* made = hw_gc_new(<PyObject*>TimerTask)
+    cdef PyObject* created = hw_gc_new(<PyObject*>TimerTask)
     cdef PyObject** slots
     cdef TimerTask self
     cdef tuple arguments
-    if made is NULL:
+    if created is NULL:
         raise MemoryError
-    memset(<char*>made + entry_offset, 0, sizeof(Task))
-    slots = task_slots(made)
+    memset(<char*>created + entry_offset, 0, sizeof(Task))
+    slots = task_slots(created)
     Py_INCREF(callback)                 # both dropped by task_drop_call, task_called_once or task_dealloc
     slots[0] = <PyObject*>callback
     Py_INCREF(None)
     slots[1] = <PyObject*>None
-    self = <TimerTask>made
+    self = <TimerTask>created
     Py_DECREF(self)                     # hw_gc_new's reference; `self` has its own
     self.task.flags = TASK_HAD_CALLBACK
     if count == 1:
@@ -203,7 +203,7 @@ cdef inline TimerTask task_new(Timer* timer, object callback, PyObject** args, P
 
 
 cdef inline void task_drop_call(TimerTask self):
-    """Release callback and arguments after a cancel."""
+    """Release callback and arguments without a call."""
     if task_has_attributes(self):
         task_track(self)
     cdef object callback, arguments
@@ -249,7 +249,10 @@ cdef bint task_call(object callback, object arguments, int32_t flags) except Fal
 
 
 cdef inline bint task_called_once(TimerTask self) noexcept:
-    """Run the call. The task releases it first, so that its objects die with it. Return False if an exception is set."""
+    """Run the call, and release it. Return False if an exception is set.
+
+    The task releases the call first, so that the callback and its arguments are freed as soon as the call ends.
+    """
     cdef object callback, arguments
     cdef int32_t flags
     cdef PyObject* result
@@ -295,7 +298,7 @@ cdef bint context_leave(object context) except False:
 
 
 cdef inline object context_after(object context):
-    """Return the entered context for the next callback, after one has run in this."""
+    """Return the entered context for the next callback, after a callback has run in `context`."""
     if PyObject_Size(context) == 0:
         return context
     context_leave(context)

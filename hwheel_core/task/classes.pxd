@@ -10,10 +10,10 @@ cdef class Awaited:
     cdef list waiters           # of (loop, future, process id)
 
 cdef struct Terms:
-    # When a task may run, apart from its deadline. Zero: no such term.
+    # When a task may run, apart from its deadline. A field of zero: no such term.
     Instant slack           # the deadline may be postponed by this much
     Instant max_lateness    # the task is skipped if it would start more than this after its deadline
-    int64_t put_off_ms      # by how much the deadline was postponed
+    int64_t put_off_ms      # by how much the slack has postponed the deadline
 
 cdef class TermsTask(TimerTask):
     cdef Terms terms
@@ -21,7 +21,7 @@ cdef class TermsTask(TimerTask):
 cdef class PeriodicTask(TermsTask):
     cdef object interval_ns     # Python ints, because nanoseconds over many years exceed 64 bits
     cdef object next_ns         # the next time on the grid of intervals
-    cdef Instant interval       # for a restart without memory for Python ints
+    cdef Instant interval       # the same as a C struct, for a restart without memory for Python ints
     cdef object jitter_ns       # each run is postponed by a random part of this
     cdef object draw            # a function that returns the part, a float from 0 to 1; None: there is no jitter
     cdef uintptr_t runner       # the thread that runs the task; 0: none

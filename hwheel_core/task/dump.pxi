@@ -2,8 +2,8 @@
 # tasks have been read. load() adds all tasks at once. src/hwheel/timers/dump.py defines the format.
 
 
-cdef bint task_is_of_calls(TimerTask self) noexcept:
-    """Return True if a task consists of its times and its call. Other subclasses may hold more."""
+cdef bint task_is_of_core(TimerTask self) noexcept:
+    """Return True if a task consists of its times and its call. A subclass of a program may hold more."""
     cdef object kind = type(self)
     return (kind is TimerTask or kind is TermsTask or kind is PeriodicTask
             or kind is GroupTask or kind is GroupTermsTask or kind is GroupPeriodicTask)
@@ -12,12 +12,12 @@ cdef bint task_is_of_calls(TimerTask self) noexcept:
 cdef object task_facts(TimerTask self):
     """Return (deadline_ms, terms, repeats, random), or None if the task cannot be written.
 
-    terms is None or (slack_ns, max_lateness_ns); repeats is None or, for call_every, (interval_ns, missed, next_ns,
-    jitter_ns); random draws its jitter, None: the system.
+    terms is None or (slack_ns, max_lateness_ns). repeats is None or, for call_every, (interval_ns, missed, next_ns,
+    jitter_ns). random is the function that draws the jitter; None: the system's.
     """
     cdef PeriodicTask periodic
     cdef object terms = None, repeats = None, random = None
-    if not task_is_of_calls(self):
+    if not task_is_of_core(self):
         return None
     if isinstance(self, TermsTask):
         terms = instant_ns(&(<TermsTask>self).terms.slack), instant_ns(&(<TermsTask>self).terms.max_lateness)
@@ -31,8 +31,8 @@ cdef object task_facts(TimerTask self):
 # --- dump() ------------------------------------------------------------------------------------------------------
 
 
-cdef list core_unmarked_tasks(BaseTimer self, bint anew):
-    """Return the pending and the resting tasks that are not marked as writable. With `anew`, first clear all marks."""
+cdef list core_unmarked_tasks(BaseTimer self, bint clear_marks):
+    """Return the pending and the resting tasks that are not marked as writable. clear_marks: first clear their marks."""
     cdef list found = []
     cdef list tasks = timer_pending(self.timer)
     cdef TimerTask task
@@ -41,7 +41,7 @@ cdef list core_unmarked_tasks(BaseTimer self, bint anew):
     turn_begin(&turn)
     while tasks:                        # pop() also releases the list in slices
         task = tasks.pop()
-        if anew:
+        if clear_marks:
             task_mark(task, TASK_WRITABLE, False)
         if not task_flags(&task.task) & TASK_WRITABLE:
             found.append(task)
@@ -101,7 +101,7 @@ cdef bint core_take_resting(BaseTimer self, list not_run) except False:
 
 
 cdef void tasks_track(list tasks) noexcept:
-    """Show tasks that have left the wheel to the garbage collector."""
+    """Track tasks that have left the wheel."""
     cdef Turn turn
     turn_begin(&turn)
     for task in tasks:

@@ -1,7 +1,7 @@
 # A TimerTask enters the wheel, moves in it, and leaves it.
 #
-# References. The wheel holds each pending task: INCREF when the task is linked, DECREF by the code that takes it out (task_cancel,
-# the callers of timer_take_next, timer_return_ready). A task never holds the wheel, only the Timer struct.
+# References. The wheel holds each pending task: INCREF when the task is linked, DECREF by the code that takes it out, such as
+# task_cancel, timer_return_ready, and the callers of timer_take_next. A task never holds the wheel, only the Timer struct.
 
 
 cdef bint timer_resolve(Timer* timer, TimerTask self, Status status) except -1:
@@ -32,7 +32,7 @@ cdef Status task_schedule(Timer* timer, TimerTask self, int64_t expiration_ms, W
 
 cdef inline Status task_link(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due,
                              int64_t added_ns=0) except STATUS_ERROR:
-    """task_schedule for an untracked task.
+    """Link an untracked task, as task_schedule does.
 
     added_ns: the reading of the clock, if no other thread has seen the task, so that it may wait in an inbox; else 0.
     """
@@ -49,7 +49,7 @@ cdef inline Status task_link(Timer* timer, TimerTask self, int64_t expiration_ms
 
 
 cdef inline Status task_link_member(Timer* timer, TimerTask self, int64_t expiration_ms, WhenDue when_due) except STATUS_ERROR:
-    """task_link for a task of a group."""
+    """Link an untracked task of a group, as task_schedule does."""
     cdef Status status = TRY_AGAIN
     Py_INCREF(self)                     # as in task_link
     if lock_try(timer):
@@ -130,7 +130,7 @@ cdef Timer* task_cancel_new(TimerTask self, Status* status) noexcept:
 
 
 cdef bint task_cancel(TimerTask self) except -1:
-    """TimerTask.cancel."""
+    """Implement TimerTask.cancel."""
     cdef Timer* timer = <Timer*>hw_load(&self.task.owner)
     cdef Status status = NOT_PENDING
     if timer is NULL:

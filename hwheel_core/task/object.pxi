@@ -1,4 +1,4 @@
-# A TimerTask as an object: where its fields lie, and which timer owns it.
+# A TimerTask as an object: the offsets of its fields, and its owner.
 #
 # A task belongs to the first timer that it is added to, and holds a reference to the Timer struct as long as it lives.
 

@@ -5,7 +5,7 @@ cdef enum Missed:
     MISSED_BURST
     MISSED_DELAY
 
-cdef tuple MISSED_NAMES = ("skip", "burst", "delay")     # in this order
+cdef tuple MISSED_NAMES = ("skip", "burst", "delay")     # in the order of Missed
 
 cdef object system_random = None    # random.SystemRandom().random, created at its first use
 
@@ -43,11 +43,11 @@ cdef object system_draw():
     global system_random
     if system_random is None:
         from random import SystemRandom
-        made = SystemRandom().random
-        # Of two threads both must take the same object, because dump() recognizes it by identity.
+        created = SystemRandom().random
+        # Two threads must end up with the same object, because dump() recognizes it by identity.
         orphans_lock_without_gil()
         if system_random is None:
-            system_random = made
+            system_random = created
         orphans_unlock_without_gil()
     return system_random
 
@@ -109,7 +109,7 @@ cdef object periodic_run(TimerTask self):
 
 
 cdef object jitter_drawn(PeriodicTask self):
-    """Return by how many nanoseconds to postpone the next run."""
+    """Draw the jitter: by how many nanoseconds to postpone the next run."""
     part = self.draw()
     if not isinstance(part, float) or not 0 <= part <= 1:
         raise ValueError(f"random() must return a float from 0 to 1, got {part!r}")
@@ -182,7 +182,7 @@ cdef object periodic_delay(Timer* timer, PeriodicTask self, Deadline* deadline):
 cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
     """Add a task for its next run. Return False if it was cancelled or the timer closed in the meantime.
 
-    A run that takes longer than the interval misses ticks of the grid: "skip" continues at the next tick in the future, "burst"
+    A run that takes longer than the interval misses times of the grid: "skip" continues at the next time in the future, "burst"
     makes up for each one, "delay" waits a whole interval from now.
     """
     cdef Deadline deadline

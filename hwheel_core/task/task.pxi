@@ -115,8 +115,8 @@ cdef Status tasks_add(Timer* timer, Task** tasks, int64_t count, int64_t last_ms
 cdef Status task_cancel_locked(Timer* self, Task* task) noexcept nogil:
     """Cancel a task.
 
-    Return OK if it was pending: then the caller drops the wheel's reference. WAS_CANCELLED if a new task or a running task of
-    call_every will not run (again). NOT_PENDING if it is too late.
+    Return OK if the task was pending: then the caller drops the wheel's reference. Return WAS_CANCELLED if the task was new, or
+    a task of call_every that is running: it will not run (again). Return NOT_PENDING if it is too late.
     """
     if task.state == TASK_PENDING:
         wheel_remove(&self.wheel, &task.entry)
@@ -158,7 +158,7 @@ cdef Status task_reschedule_locked(Timer* self, Task* task, int64_t expiration_m
 
 
 cdef inline Status task_move_locked(Timer* self, Task* task, const Deadline* deadline) noexcept nogil:
-    """task_reschedule_locked to a deadline that is set."""
+    """Move a pending task to a deadline that is set."""
     return task_reschedule_locked(self, task, deadline.expiration_ms, deadline_delay_ms(deadline), deadline.deadline_ms)
 
 
@@ -207,7 +207,7 @@ cdef Entry* timer_take_locked(Timer* self, const Instant* now) noexcept nogil:
 
 
 cdef inline void alarm_finished_locked(Timer* self) noexcept nogil:
-    """Count an alarm that has run."""
+    """Record that an alarm has run."""
     if self.alarms_running > 0:                # 0 if the alarm was taken before a fork
         self.alarms_running -= 1
 

@@ -1,5 +1,5 @@
-# Terms of a call, apart from its deadline. slack postpones the deadline to share a wake-up with other timers: see
-# timer/deadline.pxi. max_lateness skips a call that would start too late. A subclass holds both, so they cost a plain task
+# Terms of a call, apart from its deadline. `slack` postpones the deadline to share a wake-up with other timers: see
+# timer/deadline.pxi. `max_lateness` skips a call that would start too late. A subclass holds both, so they cost a plain task
 # nothing.
 
 
@@ -69,7 +69,7 @@ cdef class TermsTask(TimerTask):
 # --- missed deadlines --------------------------------------------------------------------------------------------
 
 
-cdef bint terms_are_over(TermsTask self, const Instant* now) noexcept:
+cdef bint terms_forbid_start(TermsTask self, const Instant* now) noexcept:
     """Return True if a call that starts now is later than max_lateness."""
     cdef Instant deadline = Instant(self.task.deadline_ms, 0)
     cdef Instant latest
@@ -84,7 +84,7 @@ cdef bint core_is_too_late(BaseTimer self, TimerTask task, const Instant* now) n
     """Return True if a task that starts now must be skipped. Otherwise clear TASK_MISSED."""
     if not isinstance(task, TermsTask):
         return False
-    if not terms_are_over(task, now):
+    if not terms_forbid_start(task, now):
         if task_flags(&task.task) & TASK_MISSED:
             task_mark(task, TASK_MISSED, False)     # of an earlier run of call_every
         return False

@@ -104,7 +104,7 @@ cdef TimerBatch timer_batch_add(BaseTimer owner, object delays_ms, object callba
 
 
 cdef object timer_batch_hold(TimerBatch self, object callback):
-    """Keep a batch listed until timer_batch_let_go. Return its callback; one without gets this one."""
+    """Keep a batch listed until timer_batch_unhold. Return its callback; a batch without a callback gets this one."""
     cdef bint entered
     Py_INCREF(self)                     # the timer's, if it has none yet
     lock_with_gil(self.batch.timer)
@@ -120,7 +120,7 @@ cdef object timer_batch_hold(TimerBatch self, object callback):
     return callback
 
 
-cdef bint timer_batch_let_go(TimerBatch self) except False:
+cdef bint timer_batch_unhold(TimerBatch self) except False:
     cdef BatchRelease release = BatchRelease(NULL, False)
     lock_with_gil(self.batch.timer)
     batch_unhold_locked(self.batch, &release)
@@ -159,8 +159,10 @@ cdef object timer_batch_extend(TimerBatch self, object delays_ms, object callbac
 
 
 cdef object timer_batch_try(TimerBatch self, BatchMemory* memory, Delays delays, object callback, Placement* at):
-    """Add all timers and return the range of their indices. Return None if the process was forked in between: in the child no
-    thread holds the batch."""
+    """Add all timers and return the range of their indices. Return None to try again in the child of a fork.
+
+    There, no thread holds the batch any more.
+    """
     cdef Timer* timer = self.batch.timer
     cdef Status status = TRY_AGAIN
     cdef int64_t first = 0
@@ -191,7 +193,7 @@ cdef object timer_batch_try(TimerBatch self, BatchMemory* memory, Delays delays,
             else:
                 status_raise(timer, status)
     finally:
-        timer_batch_let_go(self)
+        timer_batch_unhold(self)
 
 
 # --- reschedule --------------------------------------------------------------------------------------------------

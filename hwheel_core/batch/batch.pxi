@@ -1,4 +1,4 @@
-# A batch: how to find its entries, the array of expired timers, and its memory. Indices and sizes are checked by the caller.
+# A batch: how to find its entries, the array of expired timers, and its memory. The caller checks indices and sizes.
 
 
 cdef enum:
@@ -100,7 +100,10 @@ cdef Batch* batch_new() noexcept nogil:
 
 
 cdef Part* part_new(int64_t capacity, int64_t due_capacity) noexcept nogil:
-    """Return a part followed by `due_capacity` Dues, or NULL if there is no memory. `capacity` is at most MAX_BATCH_LENGTH + SLOT."""
+    """Return a part followed by `due_capacity` Dues, or NULL if there is no memory.
+
+    `capacity` is at most MAX_BATCH_LENGTH + SLOT.
+    """
     cdef size_t size = PART_HEAD + capacity * sizeof(Entry) + due_capacity * sizeof(Due)
     cdef Part* self = <Part*>block_new(1, size, False)
     if self is NULL:
@@ -146,10 +149,10 @@ cdef bint batch_prepare(Batch* self, int64_t length) noexcept nogil:
 cdef void batch_free_parts(Batch* self, void** blocks) noexcept nogil:
     """Pass parts without pending timers on to be freed, unless a holder may still read them without the lock."""
     cdef void* following
-    while self.over is not NULL and self.holders == 0:
-        following = (<void**>self.over)[-2]
-        block_leave(self.over, blocks)
-        self.over = following
+    while self.unused_parts is not NULL and self.holders == 0:
+        following = (<void**>self.unused_parts)[-2]
+        block_leave(self.unused_parts, blocks)
+        self.unused_parts = following
 
 
 cdef void batch_leave_parts(Batch* self, void** blocks) noexcept nogil:
@@ -182,11 +185,11 @@ cdef void batch_remove_part_locked(Batch* self, Part* part) noexcept nogil:
         self.last_part = part.prev
     else:
         part.next.prev = part.prev
-    block_leave(part, &self.over)
+    block_leave(part, &self.unused_parts)
 
 
 cdef inline void batch_part_release_locked(Batch* self, int64_t index) noexcept nogil:
-    """Count out a timer of a batch with a table, and remove its part if that was the last one of a full part."""
+    """Count out a timer of a batch with a table. Remove its part if none of the part's entries is pending or still unused."""
     cdef Part* part = batch_part(self, index)
     part.pending -= 1
     if part.pending == 0 and part.first + part.capacity <= self.length:
@@ -241,9 +244,9 @@ cdef void batch_unhold_locked(Batch* self, BatchRelease* release) noexcept nogil
     batch_finish_locked(self, release)
 
 
-# --- memory for more ---------------------------------------------------------------------------------------------
+# --- memory for more timers --------------------------------------------------------------------------------------
 #
-# batch_has_memory_locked computes the sizes under the lock, batch_memory_new allocates after it, and the caller tries again.
+# batch_has_memory_locked computes the sizes under the lock, batch_memory_new allocates without it, and the caller tries again.
 
 
 cdef inline int64_t slots_up(int64_t count) noexcept nogil:

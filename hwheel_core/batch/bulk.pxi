@@ -5,8 +5,8 @@
 
 cdef enum:
     BATCH_SLICE = 4096
-    PREFETCH_ENTRY = 24         # how many indices ahead of a cancel to fetch the entry,
-    PREFETCH_LINKS = 12         # and then its neighbors
+    PREFETCH_ENTRY = 24         # distance in indices at which a cancel prefetches an entry
+    PREFETCH_LINKS = 12         # and at which it then prefetches the entry's neighbors
 
 
 cdef inline int64_t slice_end(int64_t begin, int64_t count) noexcept nogil:
@@ -14,7 +14,10 @@ cdef inline int64_t slice_end(int64_t begin, int64_t count) noexcept nogil:
 
 
 cdef void batch_lock(Batch* self) noexcept nogil:
-    """Take the lock, and wait until batch_extend has linked all entries. An on_error handler can run earlier."""
+    """Take the lock, and wait until batch_extend has linked all entries.
+
+    Another thread may use the batch earlier, for example in an on_error handler.
+    """
     lock_wait(self.timer)
     while self.adding:
         lock_yield(self.timer)
@@ -120,7 +123,7 @@ cdef inline void batch_count_taken_locked(Batch* self, int64_t count, bint by_cl
 
 
 cdef int64_t batch_take_slice_locked(Batch* self, int64_t* indices_out, int64_t limit, const Instant* now) noexcept nogil:
-    """Take at most `limit` of `due`. Return the number taken: cancelled ones are skipped."""
+    """Take the timers in the first `limit` places of `due`. Return their number: places of cancelled timers are skipped."""
     cdef int64_t begin = self.due_begin, end = min(self.due_end, begin + limit), taken = 0, at
     cdef Due* due
     cdef Due* head = NULL
@@ -192,7 +195,7 @@ cdef void batch_returned_locked(Batch* self, BatchRelease* release) noexcept nog
 
 
 cdef int64_t delays_longest(Delays self) noexcept nogil:
-    """Return the maximum, or 0 if that is negative."""
+    """Return the longest delay, or 0 if that is negative."""
     # Use four independent maxima, because each max() depends on the one before it.
     cdef const char* data = self.data
     cdef int64_t a = 0, b = 0, c = 0, d = 0, i
@@ -223,7 +226,7 @@ cdef int64_t placement_set(Placement* self, const Timer* timer, const Instant* n
         delay_ms = hw_read(delays.data + i * delays.stride)
         if delay_ms > 0 and not (fits and not hw_add_overflows(self.base_ms, delay_ms, &self.last_ms)):
             return i
-    return 0        # no delay overflows now: another thread changed the buffer; report the first
+    return 0        # another thread has changed the delay that overflowed: report the first one
 
 
 cdef inline int64_t placement_delay_ms(Placement self, Delays delays, int64_t i) noexcept nogil:
@@ -292,8 +295,8 @@ cdef Status batch_extend(Batch* self, BatchMemory* memory, Delays delays, Placem
 
     memory: NULL for a new batch, which batch_prepare has given its memory.
 
-    Return OK; CLOSED; FULL; NEEDS_MEMORY; NEEDS_LEVEL: there is no memory for a level; TRY_AGAIN: the batch has grown
-    since, or no thread holds it.
+    Return OK, CLOSED, FULL, NEEDS_MEMORY, NEEDS_LEVEL (there is no memory for a level), or TRY_AGAIN (the batch has grown
+    since, or a fork has released it).
     """
     cdef Timer* timer = self.timer
     cdef int64_t i = 0

@@ -1,11 +1,11 @@
 # Structs of a batch: plain C.
 #
-# A batch is many timers that share one callback. A timer of a batch is an Entry and has no Python object; its name is its
-# index in the array of delays.
+# A batch is many timers that share one callback. A timer of a batch is an Entry and has no Python object. It is known by its
+# index: the number of timers that were added to the batch before it.
 #
-# Memory. Lists hold pointers to entries, so an entry never moves. The entries lie side by side in Parts: the first call adds
-# one part, and each extend() may add another. Once there are several, `table` maps an index to its part, and a part is freed
-# when none of its timers is pending. A batch that is extended for months needs memory for its pending timers only.
+# Memory. Lists hold pointers to entries, so an entry never moves. Entries are stored side by side in Parts: the first call adds
+# one part, and each extend() may add another. Once there are several parts, `table` maps an index to its part, and a part is
+# freed when none of its timers is pending. A batch that is extended for months needs memory for its pending timers only.
 #
 # Expired timers. An entry that expires is copied to the array `due`, so that the executor reads one array from front to end.
 # One call of the callback takes all of them. A run is a sequence of expired entries of one batch with no other timer in
@@ -32,7 +32,7 @@ cdef struct Part:
     Part* next
     int64_t first           # index of the first entry
     int64_t capacity        # number of entries; a multiple of SLOT for every part but the first of a batch
-    int64_t pending         # of the batch's `pending`; counted while the batch has a table
+    int64_t pending         # the part's share of Batch.pending; counted while the batch has a table
 
 cdef enum:
     PART_HEAD = 64          # a cache line, at least sizeof(Part)
@@ -42,17 +42,17 @@ cdef enum:
 cdef struct Batch:
     Part* parts             # the first of those that have not been freed
     Part* last_part
-    void* over              # parts to be freed once `holders` is 0 (block_leave)
+    void* unused_parts      # parts to be freed once `holders` is 0 (block_leave)
     Part** table            # from an index, counted from `origin`, to its part or to NULL. NULL: `parts` holds all entries
-    int64_t table_capacity      # slots
+    int64_t table_capacity  # number of slots
     int64_t origin          # no lower index is pending; with a table the index of its first slot, which may be negative
     int64_t end             # first index without an entry; entries from `length` on are not in use yet
     Due* due                # the expired timers, in order; always has room for every timer that is still in the wheel
     void* due_block         # memory of `due`; NULL: it follows the entries of the first part
     int64_t due_capacity
-    int64_t due_begin       # the first that the executor has not taken
+    int64_t due_begin       # position in `due` of the first timer that the executor has not taken
     int64_t due_end
-    int64_t due_cancelled   # between due_begin and due_end
+    int64_t due_cancelled   # number of cancelled timers between due_begin and due_end
     const Entry* last_head  # head of the newest run, or NULL; compared with the last entry of Timer.ready
     Timer* timer            # set once
     Batch* prev             # in Timer.batches
@@ -80,7 +80,7 @@ cdef struct BatchMemory:
 cdef struct BatchRelease:
     # Memory and references that the caller releases after the lock.
     void* blocks            # memory (blocks_free)
-    bint is_finished        # the batch has left Timer.batches: the timer's reference to `object`
+    bint is_finished        # the batch has left Timer.batches, so the timer's reference to `object` must be dropped
 
 cdef struct Delays:
     # A one-dimensional buffer of int64 milliseconds. Another thread may write to it, so every value is checked when it is read.

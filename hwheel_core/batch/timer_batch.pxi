@@ -243,7 +243,7 @@ cdef array.array timer_batch_array(TimerBatch self, array.array before):
 
 
 cdef bint timer_batch_put_back(TimerBatch self) except False:
-    """Undo the taking of a head: the batch is the next to be taken again."""
+    """Undo timer_take_locked: the batch is the next to be taken again."""
     cdef BatchRelease release = BatchRelease(NULL, False)
     lock_with_gil(self.batch.timer)
     batch_put_back_locked(self.batch, &release)

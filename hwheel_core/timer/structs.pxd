@@ -39,8 +39,8 @@
 #
 # Fork. The fork handlers take all locks, so no data is half changed in the child. In the child every lock is initialized again,
 # and each Timer is marked `forked`, until core_after_fork drops or keeps the parent's tasks. Usually the Python fork handler
-# calls that function, otherwise the first add. `generation` counts forks. A thread that forks inside a callback is the main thread of
-# the child. The changed generation tells this thread to leave its loop: the remaining work belongs to the parent.
+# calls that function, otherwise the first add. `generation` counts forks. A thread that forks inside a callback is the main
+# thread of the child. The changed generation tells this thread to leave its loop: the remaining work belongs to the parent.
 #
 # Any thread may call `timer_step_locked`: the Wheel holds the whole state of an unfinished cascade, so two threads that advance
 # one wheel continue each other's work.

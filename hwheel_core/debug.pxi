@@ -30,7 +30,7 @@ cdef const char* container_check(ContainerCore self) except? NULL:
 cdef const char* timer_group_check(TimerGroup self) except? NULL:
     """Return a fault, or NULL."""
     cdef const char* fault
-    group_ready(self)
+    group_check_set_up(self)
     lock_with_gil(self.timer.timer)
     fault = group_check_locked(self.group, self.timer.timer)
     lock_release(self.timer.timer)

@@ -30,6 +30,6 @@ cdef extern from *:
     cdef struct Group:
         Member members          # head of a circular list, in the order in which the tasks joined
         int64_t count           # number of members
-        int64_t joined          # number of members ever
+        int64_t joined          # number of tasks that have ever joined
         int64_t references      # its Python object and every task that it has created (hw_count_add)
-        int closed              # it creates no more tasks
+        int closed              # no more tasks join

@@ -2,7 +2,7 @@
 
 
 cdef enum:
-    GROUP_SLICE = 4096      # members that are cancelled under one hold of the lock
+    GROUP_SLICE = 4096      # number of members that a cancel removes before it releases the lock
 
 cdef Py_ssize_t GROUP_TASK_SIZE = GroupTask.__basicsize__ - entry_offset      # of all fields of a GroupTask
 
@@ -46,19 +46,19 @@ cdef class GroupPeriodicTask(PeriodicTask):
 
 
 cdef TimerTask group_task_new(Group* group, Timer* timer, object callback, PyObject** args, Py_ssize_t count):
-    """Return a GroupTask. A copy of task_new, because the compiler inlines that as long as it has one caller."""
-    cdef PyObject* made = hw_gc_new(<PyObject*>GroupTask)
+    """Return a GroupTask. This is a copy of task_new, because the compiler inlines task_new only while that has one caller."""
+    cdef PyObject* created = hw_gc_new(<PyObject*>GroupTask)
     cdef PyObject** slots
     cdef GroupTask self
-    if made is NULL:
+    if created is NULL:
         raise MemoryError
-    memset(<char*>made + entry_offset, 0, GROUP_TASK_SIZE)
-    slots = task_slots(made)
+    memset(<char*>created + entry_offset, 0, GROUP_TASK_SIZE)
+    slots = task_slots(created)
     Py_INCREF(None)                     # both are replaced by task_set_call
     slots[0] = <PyObject*>None
     Py_INCREF(None)
     slots[1] = <PyObject*>None
-    self = <GroupTask>made
+    self = <GroupTask>created
     Py_DECREF(self)                     # hw_gc_new's reference; `self` has its own
     task_set_call(self, callback, arguments_from(args, 0, count), None)
     task_untrack(self)
@@ -89,24 +89,24 @@ hw_set_dealloc(<PyObject*>GroupTask, group_task_dealloc)    # see timer_task.pxi
 
 cdef TimerGroup core_group(BaseTimer self):
     """Return a new group for BaseTimer.group."""
-    cdef TimerGroup made
+    cdef TimerGroup created
     core_check_set_up(self)
-    made = TimerGroup.__new__(TimerGroup)
-    made.timer = self
-    made.group = group_new()
-    if made.group is NULL:
+    created = TimerGroup.__new__(TimerGroup)
+    created.timer = self
+    created.group = group_new()
+    if created.group is NULL:
         raise MemoryError
-    return made
+    return created
 
 
-cdef inline bint group_ready(TimerGroup self) except False:
+cdef inline bint group_check_set_up(TimerGroup self) except False:
     if self.group is NULL:
         raise RuntimeError("this TimerGroup was not created by group()")
     return True
 
 
 cdef inline TimerTask group_add_call(TimerGroup self, Deadline* deadline, object callback, PyObject** args, Py_ssize_t count):
-    """core_add_call for a task of a group."""
+    """Create a task for a call and put it into the wheel, as core_add_call does."""
     cdef Timer* timer = self.timer.timer
     cdef TimerTask task
     deadline_set_or_raise(deadline, timer)
@@ -118,9 +118,9 @@ cdef inline TimerTask group_add_call(TimerGroup self, Deadline* deadline, object
 
 
 cdef TimerTask group_call_later(TimerGroup self, object delay, object callback, PyObject** args, Py_ssize_t count):
-    """call_later without terms."""
+    """Implement call_later without terms."""
     cdef Deadline deadline
-    group_ready(self)
+    group_check_set_up(self)
     seconds_argument(delay, "delay", &deadline.delay)
     callback_argument(callback)
     core_ensure_started(self.timer)
@@ -129,9 +129,9 @@ cdef TimerTask group_call_later(TimerGroup self, object delay, object callback, 
 
 
 cdef TimerTask group_call_at(TimerGroup self, object when, object callback, PyObject** args, Py_ssize_t count):
-    """call_at without terms."""
+    """Implement call_at without terms."""
     cdef Deadline deadline
-    group_ready(self)
+    group_check_set_up(self)
     seconds_argument(when, "when", &deadline.delay)
     callback_argument(callback)
     core_ensure_started(self.timer)
@@ -172,7 +172,7 @@ cdef Member* group_cancel_slice_locked(Group* self, Timer* timer, int64_t last, 
 
 
 cdef int64_t group_cancel(TimerGroup self, bint closes) except -1:
-    """Cancel all present members. Return their number. closes: no more tasks can join."""
+    """Cancel all present members. Return their number. closes: from now on, no more tasks can join."""
     cdef Timer* timer = self.timer.timer
     cdef Group* group = self.group
     cdef int64_t count = 0, last
@@ -206,7 +206,7 @@ cdef class TimerGroup:
     long-lived group does not grow. `len(group)` is the number of pending timers; a timer of `call_every` also counts while
     it runs. A `with` block closes the group at its end.
 
-    Group and timers do not keep each other alive. The timers of a group that is garbage-collected still run.
+    A group and its timers do not keep each other alive. The timers of a group that is garbage-collected still run.
 
     Thread-safe: any thread may call any method, also inside callbacks.
 
@@ -252,7 +252,7 @@ cdef class TimerGroup:
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
         if terms_are_asked_for(slack, max_lateness):
-            group_ready(self)
+            group_check_set_up(self)
             return core_call_on_terms(self.timer, self, delay, True, callback, args, slack, max_lateness)
         return group_call_later(self, delay, callback, hw_tuple_items(<PyObject*>args), len(args))
 
@@ -270,7 +270,7 @@ cdef class TimerGroup:
         if context is not None:
             callback, args = context_run(context, callback), (callback, *args)
         if terms_are_asked_for(slack, max_lateness):
-            group_ready(self)
+            group_check_set_up(self)
             return core_call_on_terms(self.timer, self, when, False, callback, args, slack, max_lateness)
         return group_call_at(self, when, callback, hw_tuple_items(<PyObject*>args), len(args))
 
@@ -290,7 +290,7 @@ cdef class TimerGroup:
             1
         """
         cdef GroupPeriodicTask task
-        group_ready(self)
+        group_check_set_up(self)
         task = GroupPeriodicTask.__new__(GroupPeriodicTask)
         periodic_set_interval(task, interval, missed_ticks)
         periodic_set_call(task, context, callback, args)
@@ -319,7 +319,7 @@ cdef class TimerGroup:
             >>> connection.cancel(), len(connection)
             (3, 0)
         """
-        group_ready(self)
+        group_check_set_up(self)
         return group_cancel(self, False)
 
     def close(self):
@@ -333,7 +333,7 @@ cdef class TimerGroup:
             >>> connection.close(), connection.closed
             (1, True)
         """
-        group_ready(self)
+        group_check_set_up(self)
         return group_cancel(self, True)
 
     @property
@@ -342,7 +342,7 @@ cdef class TimerGroup:
         return self.group is NULL or hw_peek(&self.group.closed) != 0
 
     def __enter__(self):
-        group_ready(self)
+        group_check_set_up(self)
         return self
 
     def __exit__(self, *exc_info):

@@ -2,8 +2,8 @@
 #
 # Exceptions from outside (PyThreadState_SetAsyncExc). CPython raises one only while a thread runs Python code. The loop of a
 # worker is compiled, so an exception strikes inside a job or in worker_rest, which reports it. The thread that starts another
-# one runs Python code of the standard library, and so does the new thread before it reaches the loop. So a thread counts itself,
-# a job waits in the queue, and a check is scheduled before threads are started.
+# one runs Python code of the standard library, and so does the new thread before it reaches the loop. So before a thread is
+# started, its job is in the queue and a check is scheduled, and the new thread counts itself.
 
 IDLE_NAME = "idle timer thread"
 INITIAL_THREADS = 4             # the pool grows to this size without checks
@@ -12,11 +12,11 @@ IDLE_TIMEOUT_S = 10.0           # after which an idle thread ends
 cdef enum:
     CHECK_INTERVAL_MS = 10      # between two checks of a queue
     QUICK_JOB_MS = 1            # if jobs take less than this on average, more threads would only wait for the GIL
-    MAX_STRIKES = 100
+    MAX_STRIKES = 100           # exceptions from outside, one after another, that worker_rest takes
 
 
 def report_uncaught(error, thread):
-    """Pass the exception to ``threading.excepthook`` as one of this thread. Never raises."""
+    """Pass an exception to ``threading.excepthook`` as one of ``thread``. Never raise."""
     try:
         threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, thread)))
     except BaseException as another:    # a thread does the same if its excepthook fails
@@ -55,7 +55,7 @@ cdef Worker pool_queue(ThreadPool self, object job, bint* grow_out, bint* schedu
 
 
 cdef bint pool_take_back(ThreadPool self, object job) except -1:
-    """Remove a job from the queue. Return False if there are threads that will take it, or one has."""
+    """Remove a job from the queue. Return False if there are threads, which will take the job or have taken it."""
     cdef bint removed = False
     relock_acquire(&self.lock, self)
     try:
@@ -134,7 +134,7 @@ cdef class ThreadPool:
     """An elastic pool. ``submit(job)`` calls ``job()`` in a thread.
 
     A job gets an idle thread if there is one. Otherwise it joins the queue. After each CHECK_INTERVAL_MS in which the
-    jobs of the queue were slow, the pool grows by a quarter. So a thousand quick jobs share four threads, and a
+    jobs of the queue were slow, the pool grows by up to a quarter. So a thousand quick jobs share four threads, and a
     thousand jobs that block get a thousand threads within some tenths of a second. A thread ends after its idle timeout.
 
     Args:
@@ -142,6 +142,8 @@ cdef class ThreadPool:
         call_later: ``call_later(seconds, callback)``, which schedules the checks.
         on_forked: Called at the end of a thread whose job has forked, in the child.
         minimum: The number of threads that stay, however long they are idle.
+        initial: The size up to which the pool grows without checks.
+        idle_timeout: Seconds after which an idle thread ends.
     """
 
     def __init__(self, *, daemon, call_later, on_forked, minimum=0, initial=INITIAL_THREADS, idle_timeout=IDLE_TIMEOUT_S):
@@ -223,7 +225,7 @@ cdef class ThreadPool:
             pool_forget_ended(self)
 
     def fill(self):
-        """Start the minimum of threads."""
+        """Start threads up to the minimum."""
         pool_grow(self, self.minimum - len(self))
 
     def leave(self):
@@ -241,7 +243,7 @@ cdef class ThreadPool:
             worker.wake.release()       # without a job
 
     def abandon(self):
-        """In the child of a fork, drop the parent's jobs. If one of the threads has forked, it ends after its job."""
+        """In the child of a fork: mark the pool as the parent's. If one of its threads has forked, it ends after its job."""
         hw_poke(&self.forked, True)
 
 

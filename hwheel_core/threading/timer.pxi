@@ -30,7 +30,7 @@ def run_timer(timer):
     cdef object context = None
     try:
         timer._runner = threading.current_thread()
-        context = context_enter()       # as in a new thread: context variables of other functions must not show up here
+        context = context_enter()       # an empty one, as in a new thread
         drop_in_call(timer)
     except BaseException as error:
         report_uncaught(error, timer)
@@ -54,7 +54,7 @@ def run_timer_alone(timer, engine, on_forked):
 
 
 def insist(function):
-    """Call function() again until it returns. Each exception, as one from outside, is reported."""
+    """Call function() until it returns without an exception. Report each exception, such as one from outside."""
     cdef bint over = False
     while not over:
         try:
@@ -74,7 +74,7 @@ cdef class TimerExpiry:
 
     def __call__(self, timer):
         if timer._has_expired:
-            return                      # two threads have started it at once
+            return                      # two threads have started this timer at once
         timer._has_expired = True
         try:
             self.pools[bool(timer._daemonic)].submit(Partial(run_timer, timer))

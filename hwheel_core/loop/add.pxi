@@ -40,7 +40,7 @@ cdef inline bint timers_check_open(LoopTimers self) except False:
 
 
 cdef bint timers_add_level(Timer* timer, Status status) noexcept:
-    """Add a level if that is missing, keeping the GIL. Return False if it is not, or without memory."""
+    """Add a level if the status asks for one, and keep the GIL. Return False if it does not, or if there is no memory."""
     return status == NEEDS_LEVEL and timer_grow(timer)
 
 
@@ -72,7 +72,7 @@ cdef bint timers_insert(LoopTimers self, LoopHandle handle, double now) except F
             Py_DECREF(handle)
             raise MemoryError
     if self.hides:
-        handle_hide(handle)             # now that only code that calls handle_show drops it
+        handle_hide(handle)             # from now on, only code that calls handle_show drops the handle
     if timers_has_wakeup(self, tick, handle.deadline, now):
         return True                     # before the try block, which costs time even without an exception
     try:
@@ -101,7 +101,7 @@ cdef inline object timers_add(LoopTimers self, double now, double when, object g
     if self.debug:
         handle.source_traceback = self._stack()
     with cython.critical_section(self):
-        timers_check_open(self)         # another thread may have closed it in the meantime
+        timers_check_open(self)         # another thread may have closed the loop in between
         timers_insert(self, handle, now)
     return handle
 

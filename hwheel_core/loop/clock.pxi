@@ -84,11 +84,11 @@ cdef inline bint timers_use_own_call_at(LoopTimers self) noexcept:
 
 
 cdef void timers_check_replaced(LoopTimers self) noexcept:
-    """Determine these three fields, and record the versions that they depend on."""
+    """Set `genuine_clock`, `time_method`, and `uses_own_calls`, and record the versions that they depend on."""
     cdef PyTypeObject* type = Py_TYPE(<PyObject*>self.loop)
     cdef PyObject* found = _PyType_Lookup(type, NAME_TIME)
     cdef bint is_of_class = hw_uses_default_getattr(type) and PyDict_GetItem(self.attributes, NAME_TIME) is NULL
-    # Without a GIL another thread might read the field at this moment.
+    # Without a GIL another thread might read `time_method` at this moment.
     if not HW_FREE_THREADED:
         self.time_method = <object>found if is_of_class and found is not NULL and hw_is_method(found) else None
     self.genuine_clock = (
@@ -145,7 +145,7 @@ cdef inline double timers_time(LoopTimers self) except? -1:
 cdef void timers_set_back(LoopTimers self, int64_t now_tick) noexcept:
     """Set the wheel's clock back by placing all entries again. O(pending).
 
-    Entries that are due, or for whose level there is no memory, stay in Timer.ready and are sorted.
+    Entries that are due, or for whose level there is no memory, end up in Timer.ready, which is sorted before its next use.
     """
     cdef Timer* timer = self.timer
     cdef bint have_memory = True

@@ -48,7 +48,7 @@ cdef inline double entry_added(const Entry* entry) noexcept:
 
 # --- the order of deadlines ------------------------------------------------------------------------------------------
 #
-# A wheel knows only ticks, so the handles that expire in one pass are sorted here. All entries lie in LoopHandles.
+# A wheel knows only ticks, so the handles that expire in one pass are sorted here. All entries are fields of LoopHandles.
 
 
 cdef Entry* chain_cut(Entry* chain, Py_ssize_t length) noexcept:

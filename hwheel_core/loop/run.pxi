@@ -46,10 +46,10 @@ cdef inline bint handle_drop_call(LoopHandle handle) noexcept:
 
 
 cdef bint handle_report_outside(LoopTimers self, LoopHandle handle, object error) except False:
-    """Report an exception from inside the handle's context.
+    """Report an exception, for a caller inside the handle's context.
 
-    The function leaves the context for the report. From CPython 3.12 on, the loop enters the context for its exception
-    handler, and a context cannot be entered twice.
+    Leave the context for the report: from CPython 3.12 on, the loop enters it for its exception handler, and a context cannot be
+    entered twice.
     """
     cdef bint left = False
     if PyContext_CheckExact(handle.context):

@@ -56,7 +56,7 @@ cdef inline object loop_running():
 
 
 def forget_running_loop():
-    """In the child of a fork: the loop of the parent does not run here."""
+    """Forget the running loop in the child of a fork: it runs in the parent only."""
     hw_running_set(NULL)
 
 
@@ -72,7 +72,7 @@ cdef inline object task_cancelling(object task):
 
 
 cdef inline bint timers_accept_timeouts(LoopTimers self, object loop):
-    """Return True if a timer of this loop may go into the wheel directly: no debug mode, no override of call_at()."""
+    """Return True if a timer of this loop may go into the wheel directly: no debug mode, no override."""
     return self.loop is loop and not self.debug and not self.asking and timers_use_own_calls(self)
 
 

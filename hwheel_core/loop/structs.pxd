@@ -22,7 +22,7 @@ cdef class LoopHandle:
     cdef str shown              # repr() of a handle that was cancelled in debug mode
     cdef bint is_cancelled
     cdef bint when_is_int       # call_at() was given an int, which when() returns
-    cdef bint offered           # the loop was asked to call it, and it has not moved since: see run.pxi
+    cdef bint offered           # the loop was asked to call this handle, which has not moved since: see run.pxi
     cdef object __weakref__
 
 cdef struct LoopVersions:
@@ -39,24 +39,24 @@ cdef class LoopTimers:
     cdef readonly object loop   # None once closed
     cdef object base            # None once closed
     cdef dict attributes        # the loop's __dict__
-    cdef bint is_loops          # False: a Timeouts beside a loop. True: overrides on the loop or its class count
+    cdef bint is_loops          # True: overrides of call_later and call_at on the loop count; False: a Timeouts beside a loop
     cdef int delegating         # a bit for call_later and for call_at: an override is running and may call back
     cdef bint uses_own_calls    # call_later and call_at are not overridden
     cdef bint genuine_clock     # loop.time() reads CLOCK_MONOTONIC: see clock.pxi
     cdef object time_method     # the time() of the loop's class, or None: look loop.time up
-    cdef LoopVersions versions  # of the objects that the last three fields depend on
+    cdef LoopVersions versions  # of the objects that the three fields above depend on
     cdef readonly bint asking   # the loop's own call_at is running
     cdef object wakeup          # the loop's handle of the next wake-up, or None
     cdef int64_t wakeup_number  # 0: no wake-up is set
     cdef int64_t last_number    # of all wake-ups requested so far
-    cdef int64_t wakeup_tick    # its tick, SOON, or NEVER if no wake-up is set
+    cdef int64_t wakeup_tick    # the wake-up's tick, SOON, or NEVER if no wake-up is set
     cdef double wakeup_s        # the requested time; handles added before it may run at the wake-up
     cdef object wakeup_context  # of the next wake-up, so that it does not inherit a caller's context
     cdef double pass_s          # the loop's time at the start of the last pass
     cdef double offered_s       # the loop's time when it was last asked for a call
     cdef double early_s         # the loop's time at the last early wake-up
     cdef int early_times        # early wake-ups in a row at that time
-    cdef int64_t behind         # handles added before the wheel's clock: see clock.pxi
+    cdef int64_t behind         # number of handles placed while the loop's clock was behind the wheel's: see clock.pxi
     cdef bint unsorted          # Timer.ready may be out of order
     cdef object stop_iteration  # the exception that ended the last __aenter__(), used again; or None
     cdef object running_mark    # asyncio's own object for "this loop runs in this thread": see running.pxi
@@ -85,7 +85,7 @@ cdef class Timeout:
     cdef double delay_s         # of an idle_timeout(), whose deadline is this time after the entry; otherwise 0
     cdef object task            # the asyncio task, while the block runs
     cdef object handle          # the timer, or the call in the next pass; None: neither
-    cdef double timer_s         # the time at which that calls
+    cdef double timer_s         # the time for which `handle` is set
     cdef object __weakref__
 
 cdef class TimeoutStep:         # what __aenter__() and __aexit__() return; an await enters or leaves

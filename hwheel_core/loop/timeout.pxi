@@ -58,7 +58,7 @@ cdef inline bint timeout_disarm(Timeout self) except False:
 
 
 cdef bint timeout_move_timer(Timeout self, object loop, double when_s) except -1:
-    """Move the timer within the wheel. Return False if the block needs another timer."""
+    """Move the timer within the wheel. Return False if that is not possible: the block then needs another timer."""
     cdef LoopHandle handle
     cdef LoopTimers timers
     cdef double now
@@ -101,7 +101,7 @@ cdef bint timeout_touch(Timeout self) except False:
             timers_move(handle.timers, handle, now, when_s)
     else:
         when_s = <double>loop.time() + self.delay_s
-        # A timer of the loop itself cannot move. If it is early, it stays, and sets another one when it fires.
+        # A timer of the loop itself cannot move. If it is too early, it stays, and sets another one when it fires.
         if self.handle is None or self.timer_s > when_s:
             return timeout_set(self, when_s, NotImplemented)
     self.when_s = when_s
@@ -155,7 +155,7 @@ cdef bint timeout_exit(Timeout self, object error_type, object error) except Fal
 
 
 cdef bint timeout_name_cause(object error) except False:
-    """Insert a TimeoutError before the CancelledError that an exception was raised in consequence of."""
+    """Insert a TimeoutError between an exception and the CancelledError in its chain of contexts."""
     while error.__context__ is not None:
         if isinstance(error.__context__, CancelledError):
             expired = TimeoutError()

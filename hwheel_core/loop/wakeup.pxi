@@ -14,8 +14,8 @@ cdef enum:
 
 cdef int64_t NEVER = INT64_MAX          # LoopTimers.wakeup_tick if no wake-up is set
 cdef int64_t SOON = INT64_MIN           # in the next pass, regardless of the clock
-cdef double OVERDUE_S = 1.0     # a wake-up that is later than this is requested again
-cdef double CANNOT_TELL_S = 1e-6        # differences below this may be clock resolution
+cdef double OVERDUE_S = 1.0             # a wake-up that is later than this is requested again
+cdef double RESOLUTION_S = 1e-6         # a smaller difference may be due to the clock's resolution
 
 
 cdef object timers_ask_loop(LoopTimers self, object when, object callback, tuple args, object context):
@@ -49,7 +49,7 @@ cdef bint timers_adopt_wakeup(LoopTimers self, object wakeup, int64_t number, in
     """Make a wake-up that the loop has accepted the current one, and cancel the one before."""
     earlier = self.wakeup
     if self.loop is None or (self.wakeup_number > number and self.wakeup_tick <= tick):
-        wakeup.cancel()          # closed, or a signal handler has requested an earlier one in the meantime
+        wakeup.cancel()         # the loop is closed, or a signal handler has requested an earlier wake-up in between
         return True
     self.wakeup = wakeup
     self.wakeup_number = number
@@ -87,7 +87,7 @@ cdef void timers_ensure_wakeup(LoopTimers self) noexcept:
         try:
             timers_set_soon(self, self.pass_s)
         except BaseException:
-            tries += 1          # a second interrupt within microseconds; the first one is being raised
+            tries += 1          # a second interrupt within microseconds; the caller raises the first one
 
 
 cdef void timers_handle_failure(LoopTimers self, object handle) noexcept:
@@ -97,7 +97,7 @@ cdef void timers_handle_failure(LoopTimers self, object handle) noexcept:
         timers_ensure_wakeup(self)
 
 
-# --- its time --------------------------------------------------------------------------------------------------------
+# --- the time of the wake-up -----------------------------------------------------------------------------------------
 
 cdef inline bint timers_wakeup_is_after(LoopTimers self, int64_t tick, double when) noexcept:
     """Return True if no wake-up is set, or if it is later than `when`. `tick` is the tick of `when`."""
@@ -136,7 +136,7 @@ cdef bint timers_wait_longer(LoopTimers self, double when, double now) except Fa
     """
     self.early_times = self.early_times + 1 if now == self.early_s else 0
     self.early_s = now
-    if when - now >= CANNOT_TELL_S:
+    if when - now >= RESOLUTION_S:
         timers_set_wakeup_by(self, when if self.early_times == 0 else max(when, now + 0.001))
     elif self.early_times > 0:
         timers_set_wakeup(self, now + 1.0 / TICKS_PER_S)
@@ -146,7 +146,7 @@ cdef bint timers_wait_longer(LoopTimers self, double when, double now) except Fa
 
 
 cdef double handles_latest(const Entry* head) noexcept:
-    """Return the latest deadline of a list's first tick among at most SCAN_LIMIT entries; others get another wake-up.
+    """Return the latest deadline of a list's first tick. Handles beyond SCAN_LIMIT are not inspected: they get another wake-up.
 
     For a clamped tick, return the first deadline: the list is Timer.ready then, which is sorted.
     """
@@ -194,7 +194,7 @@ cdef bint timers_set_next_wakeup(LoopTimers self) except False:
     elif when <= now:
         if self.wakeup_tick != SOON:
             timers_set_soon(self, now)      # due, but added too late for this pass
-    elif when - now < CANNOT_TELL_S:
+    elif when - now < RESOLUTION_S:
         timers_wait_longer(self, when, now)
     elif self.wakeup_tick == SOON or timers_wakeup_is_after(self, tick_of(when), when):
         timers_set_wakeup(self, min(when, now + MAX_WAKEUP_S))

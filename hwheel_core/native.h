@@ -59,9 +59,9 @@ static inline void hw_set_await(PyObject *type, void *send, void *next)
     ((PyTypeObject *)type)->tp_iternext = (iternextfunc)next;
 }
 
-/* For tp_iternext: end an await with a result. From CPython 3.12 on the interpreter takes it out of the exception at once, so
- * the exception gets no traceback, context, or arguments. It can be used again, unless a program that traces exceptions has a
- * reference to it. */
+/* For tp_iternext: end an await with a result. From CPython 3.12 on, the interpreter takes the result out of the StopIteration at
+ * once, so the exception gets no traceback, context, or arguments. The same exception can be used again, unless a program that
+ * traces exceptions has a reference to it. */
 #if PY_VERSION_HEX < 0x030C0000
 static inline PyObject *hw_stop_new(void) { return Py_NewRef(Py_None); }
 static inline int hw_stop_is_free(PyObject *stop) { (void)stop; return 1; }
@@ -81,7 +81,7 @@ static inline PyObject *hw_stop_new(void)
     return stop;
 }
 
-/* True if this is such an exception, to which only the caller has a reference. Without a GIL this is not known. */
+/* True if this is an exception of hw_stop_new to which only the caller has a reference. Without a GIL, that is not known. */
 static inline int hw_stop_is_free(PyObject *stop)
 {
 #ifdef Py_GIL_DISABLED

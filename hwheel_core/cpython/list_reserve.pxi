@@ -1,5 +1,5 @@
 # Room in a list for an item that is about to be removed from elsewhere. The room is reserved before the removal, so that an
-# allocation failure cannot lose the item. Until then the list has a None in its place.
+# allocation failure cannot lose the item. Until the item arrives, a None holds its place in the list.
 
 
 cdef bint list_reserve(list items) except False:
@@ -8,7 +8,7 @@ cdef bint list_reserve(list items) except False:
 
 
 cdef bint list_can_grow(list items) except -1:
-    """Call list_reserve. Return False if memory is lacking and the list has items already: the caller returns these first."""
+    """Call list_reserve. Return False if memory is short and the list has items already: the caller returns these first."""
     cdef bint can_grow = True
     try:
         list_reserve(items)

@@ -85,11 +85,11 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
     """Wait for the lock. Return False after `timeout` seconds; a negative timeout means no limit."""
     cdef object waiter = make_lock()
     cdef list waiting = relock_waiting(lock, True)
-    cdef double give_up = 0
+    cdef double end_s = 0
     cdef bint locked = False
     waiter.acquire()
     if timeout >= 0:
-        give_up = time.monotonic() + timeout
+        end_s = time.monotonic() + timeout
     try:
         while True:
             waiting.append(waiter)
@@ -98,7 +98,7 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
                 return True
             if timeout < 0:
                 waiter.acquire()
-            elif not waiter.acquire(True, max(0, give_up - time.monotonic())):
+            elif not waiter.acquire(True, max(0, end_s - time.monotonic())):
                 return False
             # A signal may have arrived after the wake-up. Its handler must run now: if it ran after this function returns
             # and raised an exception, the caller would not know that it holds the lock.
@@ -106,18 +106,18 @@ cdef bint relock_wait(ReentrantLock* lock, double timeout) except -1:
     finally:
         try:
             waiting.remove(waiter)
-        except ValueError:              # the previous owner has removed it, to wake this thread
+        except ValueError:              # a thread that released the lock has removed the waiter, to wake this thread
             if not locked:
                 relock_wake(waiting)
 
 
-cdef list relock_waiting(ReentrantLock* lock, bint make):
-    """Return the list of waiters. If it does not exist, create it if `make` is true, otherwise return None."""
-    cdef object fresh = [] if make else None
+cdef list relock_waiting(ReentrantLock* lock, bint create):
+    """Return the list of waiters. If it does not exist, create it if `create` is true, otherwise return None."""
+    cdef object fresh = [] if create else None
     cdef object waiting = None
     relock_renew_if_forked(lock)
     hw_mutex_lock(&orphans)
-    if lock.waiting == 0 and make:
+    if lock.waiting == 0 and create:
         Py_INCREF(fresh)                # dropped by relock_renew or relock_free
         hw_word_store(&lock.waiting, <uintptr_t><void*>fresh)
     if lock.waiting != 0:

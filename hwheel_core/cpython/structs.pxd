@@ -46,5 +46,5 @@ cdef class Int64Buffer:
     cdef const char* data
     cdef int64_t count
     cdef Py_ssize_t stride      # in bytes
-    cdef object keeper          # a memoryview
-    cdef ArrowArray arrow       # or the array from a capsule; if its release is NULL, there was no capsule
+    cdef object keeper          # keeps `data` alive: a memoryview ...
+    cdef ArrowArray arrow       # ... or the array from a capsule; release is NULL if there was no capsule

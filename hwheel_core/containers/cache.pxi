@@ -18,7 +18,7 @@ cdef enum:
     CACHE_MISSING = 16
     CACHE_POPITEM = 32
     CACHE_EXPIRE = 64
-    TIDY_MOVES = 16
+    TIDY_MOVES = 16         # number of deadlines that each call of heaps_tidy moves
 
 cdef tuple CACHE_METHODS = ("__getitem__", "__setitem__", "__delitem__", "__contains__", "__missing__", "popitem", "expire")
 
@@ -122,7 +122,7 @@ cdef list clock_freeze(CacheTimer self):
 
 
 cdef bint clock_thaw(CacheTimer self, list frozen) except False:
-    """End a clock_freeze. The last one also runs an alarm that was missed in the meantime. This needs no memory."""
+    """End a clock_freeze. After the last one, run an alarm that was missed in between. This needs no memory."""
     cdef object cache = None
     with cython.critical_section(self):
         frozen[1] -= 1
@@ -136,7 +136,7 @@ cdef bint clock_thaw(CacheTimer self, list frozen) except False:
 
 
 cdef list cache_freeze(CacheCore self):
-    container_enter(self)               # in the child of a fork, it forgets threads that froze the time
+    container_enter(self)               # forgets the parent's threads that froze the time, in the child of a fork
     return clock_freeze(self.clock)
 
 
@@ -233,7 +233,7 @@ cdef void cache_free_detached(CacheCore self, DictTable* table, list heaps) noex
 
 # The heap of deadlines, of a TLRUCache with a user-defined timer. It also holds deadlines that no entry has any more. Once these
 # are the majority, the heap becomes `old_heap`, and each new deadline moves some items of it over. Comparisons may run foreign
-# code, so a lock guards both lists: heapq fails if another thread changes a list meanwhile.
+# code, so a lock guards both lists: heapq fails if another thread changes a list in between.
 
 
 cdef void heap_empty(list heap) noexcept:
@@ -246,7 +246,7 @@ cdef void heap_empty(list heap) noexcept:
 
 
 cdef CacheDeadline heap_least(CacheCore self, list heap, int* budget):
-    """Return the least deadline that an entry still has. None: there is none, or the budget has reached 0."""
+    """Return the least deadline that an entry still has. None: there is no such deadline, or the budget has reached 0."""
     cdef CacheDeadline least
     while heap and budget[0] > 0:
         least = heap[0]
@@ -264,7 +264,7 @@ cdef CacheDeadline heap_least(CacheCore self, list heap, int* budget):
 
 
 cdef DictEntry* cache_least(CacheCore self, object now, int* budget) except? NULL:
-    """Return the expired entry with the earliest deadline in the heaps. NULL: there is none, or the budget has reached 0."""
+    """Return the expired entry with the earliest deadline in the heaps. NULL: none has expired, or the budget has reached 0."""
     cdef CacheDeadline least, other
     cdef int64_t clears
     while True:
@@ -433,7 +433,8 @@ cdef int copies_by_deadline(const void* one, const void* other) noexcept nogil:
 cdef bint cache_copy(CacheCore self, CopiesCompare compare, CacheCopy** copies, int64_t* count_out) except False:
     """Copy all entries in an order, expired or not.
 
-    An entry that is present during the whole call is in the copy. One that is set or ends meanwhile may be.
+    The copy contains each entry that is present during the whole call. An entry that is set or ends during the call may be
+    missing.
     """
     cdef int64_t generation
     with cython.critical_section(self):
@@ -443,7 +444,7 @@ cdef bint cache_copy(CacheCore self, CopiesCompare compare, CacheCopy** copies, 
         try:
             cache_copy_slots(self, copies, count_out)
         finally:
-            if self.generation == generation:       # a fork has cleared it
+            if self.generation == generation:       # otherwise a fork has reset `walks`
                 self.table.walks -= 1
     if count_out[0]:                    # C forbids NULL even for no elements
         with nogil:
@@ -645,7 +646,7 @@ cdef bint cache_evict(CacheCore self, double now_s, object now) except False:
 
 
 cdef bint cache_prepare(CacheCore self, object key, CachePut* put, object now) except -1:
-    """Find the entry to change, make room, reserve the bucket, and set the alarm. False: key present and `put.keeps` set.
+    """Find the entry to change, make room, reserve the bucket, and set the alarm. Return False if put.keeps finds the key.
 
     After True, no foreign code has run since the entry was found.
     """

@@ -46,7 +46,7 @@ cdef class CacheCore(ContainerCore):
 
     @classmethod
     def __class_getitem__(cls, item):
-        """Return the class itself: only type checkers need the parameters."""
+        """Return this class unchanged, or for a subclass what its next base class returns."""
         return cls if cls is CacheCore else super(CacheCore, cls).__class_getitem__(item)
 
     def __dealloc__(self):
@@ -84,7 +84,7 @@ cdef class CacheCore(ContainerCore):
         list_init(&self.unending)
         container_set_up(self, timer if clock.source is None else clock.source)
 
-    # --- one entry -----------------------------------------------------------------------------------------------
+    # --- single entries ------------------------------------------------------------------------------------------
 
     @cython.critical_section
     def __getitem__(self, key):
@@ -241,7 +241,7 @@ cdef class CacheCore(ContainerCore):
             raise KeyError(f"{type(self).__name__} is empty") from None
         return pair
 
-    # --- all of them ---------------------------------------------------------------------------------------------
+    # --- the whole cache -----------------------------------------------------------------------------------------
 
     @cython.critical_section
     def __len__(self):
@@ -249,12 +249,12 @@ cdef class CacheCore(ContainerCore):
         return self.table.count
 
     def _columns(self):
-        """Return a list of keys and one of values."""
+        """Return the lists (keys, values) of the entries that have not expired."""
         return cache_columns(self)
 
     @cython.always_allow_keywords(True)
     def expire(self, time=None):
-        """Remove expired entries, and return their ``(key, value)`` pairs, first deadline first.
+        """Remove expired entries, and return their ``(key, value)`` pairs, earliest deadline first.
 
         With the default timer, entries leave the cache at their deadline. Only those that have not left yet are returned.
 
@@ -285,7 +285,7 @@ cdef class CacheCore(ContainerCore):
         return pairs
 
     def clear(self):
-        """Remove all entries. O(n) in slices of half a millisecond, but one atomic step. Thread-safe.
+        """Remove all entries in one atomic step. O(n): they are freed in slices of half a millisecond. Thread-safe.
 
         Example:
             >>> from hwheel.cachetools import TTLCache
@@ -392,7 +392,7 @@ cdef class CacheCore(ContainerCore):
         container_enter(self)
         with cython.critical_section(clock):
             clock.missed = bool(clock.frozen)
-        if clock.missed:                    # the thread that has frozen the time calls this again
+        if clock.missed:                    # the last thread that has frozen the time calls this again
             return
         try:
             with cython.critical_section(self):
@@ -405,7 +405,7 @@ cdef class CacheCore(ContainerCore):
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
-        cdef object thread = threading.main_thread().ident       # the only one that exists in the child
+        cdef object thread = threading.main_thread().ident       # no other thread exists in the child
         cdef dict frozen
         self.table.walks = 0
         if self.clock is not None:              # None: not set up
@@ -435,7 +435,7 @@ cdef void cache_drop_all(CacheCore self) noexcept:
     heap_empty(self.old_heap)
 
 
-# The collector sees the entries, unless none can be part of a cycle. Clearing a cache keeps the fields that its methods need.
+# The collector sees the entries, unless no entry can be part of a cycle. Clearing a cache keeps the fields that its methods need.
 
 cdef traverseproc cache_traverse_fields = (<PyTypeObject*>CacheCore).tp_traverse
 
@@ -456,7 +456,7 @@ cdef int cache_traverse(PyObject* self, visitproc visit, void* arg) noexcept:
 
 
 cdef int cache_clear_cycles(PyObject* self) noexcept:
-    cdef object span = (<CacheCore>self).span
+    cdef object span = (<CacheCore>self).span       # released at the end: its destructor may use the cache
     (<CacheCore>self).span = None
     cache_drop_all(<CacheCore>self)
     return 0

@@ -6,7 +6,7 @@ cdef tuple NO_ERROR = (None, None, None)
 
 
 cdef object cached_locked(CachedCall self, object lock, Access access, object cache, object key, object value):
-    """Return access(self, cache, key, value), called under the lock, if it is not None.
+    """Return access(self, cache, key, value), called under the lock unless that is None.
 
     Without a `with` statement: Cython's code for it crashes if there is no memory for the traceback of an exception. Here,
     releasing a lock of the module threading needs no memory.
@@ -57,7 +57,7 @@ cdef class CachedCall:
     """The compiled base class of what ``cached()`` and ``cachedmethod()`` return."""
 
     def _set_up(self, function, owner, tuple settings, bint plain_key, flights):
-        """Set up. settings: cache, key, lock, and condition; of a method (owner is not None), functions of the owner."""
+        """Set up. settings: cache, key, lock, and condition. If `owner` is not None, all but the key are functions of it."""
         self.cache_, self.key, self.lock, self.condition = settings
         self.function = function
         self.bound = owner is not None
@@ -95,14 +95,14 @@ cdef class CachedCall:
 
     @property
     def cache_condition(self):
-        """The condition that calls for one key wait for, or None."""
+        """The condition on which calls for one key wait, or None."""
         return self.condition(self.owner) if self.bound and self.condition is not None else self.condition
 
     def cache_clear(self):
         """Remove all entries of the cache, and set the counts of hits and misses to zero."""
         cached_locked(self, cached_lock(self), cached_clear, cached_cache(self), None, None)
 
-    # --- for calls that are not made by __call__ -----------------------------------------------------------------
+    # --- services for single flight and for coroutines -----------------------------------------------------------
 
     def _function(self, *args, **kwargs):
         hw_count_add(&self.misses, 1)
@@ -138,7 +138,7 @@ cdef inline object cached_lock(CachedCall self):
 
 
 cdef object cached_wait(CachedCall self, object cache, object key, tuple args, dict kwargs):
-    """Call with a condition: calls for one key run one after the other."""
+    """Call the function with a condition: calls for one key run one after the other."""
     cdef object lock = cached_lock(self)
     cdef object condition = self.cache_condition
     cdef object value = cached_locked(self, lock, cached_begin, cache, key, condition)
@@ -155,7 +155,7 @@ cdef object cached_wait(CachedCall self, object cache, object key, tuple args, d
 
 
 cdef object cached_begin(CachedCall self, object cache, object key, object condition):
-    """Wait for the running call of a key. Return its value, or NOT_THERE to a caller that runs the function now."""
+    """Wait for the running call of a key, and return the value. NOT_THERE: the caller must run the function."""
     while key in self.running:
         condition.wait()
     value = cached_look(self, cache, key, None)

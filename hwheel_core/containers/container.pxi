@@ -37,7 +37,7 @@ cdef inline bint container_enter(ContainerCore self) except False:
     if self.generation != self.timer.timer.generation:
         self.generation = self.timer.timer.generation
         if self.wheel is not NULL:
-            self.wheel.bookmarks = NULL         # their threads do not exist in the child
+            self.wheel.bookmarks = NULL         # of threads that do not exist in the child
         self._after_fork(bool(self.timer._keeps_at_fork()))
     return True
 
@@ -80,7 +80,7 @@ cdef bint container_grow(ContainerCore self) except False:
 
 cdef ContainerAlarm alarm_new(ContainerCore container):
     cdef ContainerAlarm self = ContainerAlarm.__new__(ContainerAlarm)
-    # TASK_ALARM exempts it from max_pending: after it has run, it must be added again, and no caller could handle TimerFull.
+    # TASK_ALARM exempts the alarm from max_pending: it is added again after each run, where no caller could handle TimerFull.
     self.task.flags = TASK_OWN_RUN | TASK_ALARM
     self.container = weakref.ref(container)
     return self
@@ -112,8 +112,8 @@ cdef bint container_arm(ContainerCore self, int64_t at_ms, const Instant* last_r
 
     last_reading: the time to assume if the clock cannot be read; NULL: read the clock.
 
-    Foreign code may run inside and add earlier entries, which count on the alarm as it was before it was moved here.
-    Therefore each round asks the wheel again for its next deadline.
+    Foreign code may run inside and add earlier entries. Such an add may find the old alarm early enough, and this function then
+    moves that alarm. Therefore each round asks the wheel again for its next deadline.
     """
     cdef BaseTimer timer = self.timer
     cdef Deadline deadline
@@ -184,7 +184,7 @@ cdef bint container_arm_again(ContainerCore self, int64_t at_ms) except False:
             lock_release(timer)
         else:
             timer_read_clock(timer, &last)
-        at_ms = max(at_ms, last.ms + finest.tick_ms)    # not at once: that would only call a failing clock again
+        at_ms = max(at_ms, last.ms + finest.tick_ms)    # not at once, which would only call a failing clock again
         if isinstance(error, MemoryError):      # no memory for a coarser level: use the finest one
             at_ms = min(at_ms, last.ms + finest.tick_ms * (timer.wheel.wheel_size // 2))
         container_arm(self, at_ms, &last)
@@ -270,7 +270,10 @@ cdef inline void container_unlink(ContainerCore self, Entry* entry) noexcept:
 
 
 cdef bint container_advance(ContainerCore self, int64_t now_ms, int* budget) noexcept:
-    """Advance the wheel until `due` holds something, and return True. False: nothing is due, or the budget is used up and 0."""
+    """Advance the wheel until `due` holds something, and return True.
+
+    Return False if nothing is due, or if the budget is used up, which then is 0.
+    """
     cdef StepStatus status
     while list_is_empty(&self.due):
         status = wheel_step(self.wheel, now_ms, budget)

@@ -368,20 +368,20 @@ cdef class DelayQueueCore(ContainerCore):
 
     @cython.critical_section
     def _put_or_wait(self, item, delay, waiter, bint is_back=False):
-        """Return the key; None: waiter.release() is called when it is its turn and there is room. Then call this with is_back."""
+        """Add an item and return its key, or return None. Then wait for waiter.release(), and call this again with is_back."""
         container_enter(self)
         return items_put(self, item, delay, waiter, is_back)
 
     @cython.critical_section
     def _get_or_wait(self, waiter, bint is_back=False):
-        """Return the first due item; the waiter: its release() is called when it is its turn. Then call this with is_back."""
+        """Return the first due item, or the waiter. Then wait for waiter.release(), and call this again with is_back."""
         container_enter(self)
         item = items_take(self, waiter, is_back)
         return waiter if item is NOT_THERE else item
 
     @cython.critical_section
     def _join_or_wait(self, waiter):
-        """Return True if all items are done; False: waiter.release() is called when they are."""
+        """Return True if all items are done. Otherwise return False, and call waiter.release() once they are."""
         container_enter(self)
         if self.pending == 0 and self.taken == 0:
             return True
@@ -402,20 +402,20 @@ cdef class DelayQueueCore(ContainerCore):
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
-        self.getters = Line.__new__(Line)       # the threads of the others do not exist in the child
+        self.getters = Line.__new__(Line)       # the threads that waited in the old lines do not exist in the child
         self.putters = Line.__new__(Line)
         self.joiners = Line.__new__(Line)
         self.taken = 0
         if not keeps:
             items_drop(self)
-        container_check_wheel(self, &self.pending)      # counts: without the items that a thread of the parent was draining
+        container_check_wheel(self, &self.pending)      # counts again: a thread of the parent may have been draining items
 
 
-cdef bint waiter_wait(object waiter, object timeout, double give_up) except -1:
+cdef bint waiter_wait(object waiter, object timeout, double end_s) except -1:
     """Wait for a waiter's release. Return False on a timeout."""
     if timeout is None:
         return waiter.acquire()
-    return waiter.acquire(True, min(max(0.0, give_up - time.monotonic()), threading.TIMEOUT_MAX))
+    return waiter.acquire(True, min(max(0.0, end_s - time.monotonic()), threading.TIMEOUT_MAX))
 
 
 cdef class BlockingDelayQueueCore(DelayQueueCore):
@@ -497,7 +497,7 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
             blocking_wait(self, FOR_THE_END, waiter, None, 0)
 
     def _wait(self, bint block, timeout, bint puts, item, delay):
-        cdef double give_up = 0
+        cdef double end_s = 0
         cdef bint is_back = False
         timeout = check_timeout(timeout)
         container_enter(self)
@@ -506,14 +506,14 @@ cdef class BlockingDelayQueueCore(DelayQueueCore):
             found = blocking_try(self, puts, item, delay, None, False)
         if found is NOT_THERE and block:
             if timeout is not None:
-                give_up = time.monotonic() + timeout
+                end_s = time.monotonic() + timeout
             waiter = make_lock()
             waiter.acquire()
             while True:
                 found = blocking_try(self, puts, item, delay, waiter, is_back)
                 if found is not NOT_THERE:
                     return found
-                if not blocking_wait(self, FOR_ROOM if puts else FOR_ITEMS, waiter, timeout, give_up):
+                if not blocking_wait(self, FOR_ROOM if puts else FOR_ITEMS, waiter, timeout, end_s):
                     found = blocking_try(self, puts, item, delay, None, False)
                     break
                 is_back = True
@@ -530,11 +530,11 @@ cdef object blocking_try(DelayQueueCore self, bint puts, object item, object del
     return NOT_THERE if key is None else key
 
 
-cdef bint blocking_wait(DelayQueueCore self, int purpose, object waiter, object timeout, double give_up) except -1:
+cdef bint blocking_wait(DelayQueueCore self, int purpose, object waiter, object timeout, double end_s) except -1:
     """Wait until the waiter is called. Return False on a timeout; it has then left its line."""
     cdef bint called
     try:
-        called = waiter_wait(waiter, timeout, give_up)
+        called = waiter_wait(waiter, timeout, end_s)
         # A signal may have arrived after the wake-up. Its handler must run now: if it ran after get() returns, its exception
         # would lose the item.
         PyErr_CheckSignals()
@@ -548,7 +548,7 @@ cdef bint blocking_wait(DelayQueueCore self, int purpose, object waiter, object 
     return called
 
 
-# Cython's tp_clear would also clear the timer and the lists, which every method needs. Nothing visible to the collector leads
+# Cython's tp_clear would also clear the timer and the lines, which every method needs. Nothing visible to the collector leads
 # from a queue back to it, except a timer, which clears itself.
 
 cdef int delay_queue_break_cycles(PyObject* self) noexcept:

@@ -29,9 +29,9 @@ cdef inline object key_item(DelayKey self, bint take_out):
 #
 # Waiters are served in order of arrival. All threads form one line. The coroutines of each event loop form a line of their own,
 # so a blocked loop delays no other line. "Called" means released: release() has ended the waiter's sleep. A line calls its
-# waiters in waves: each wave releases as many of its first waiters as there are items. A new waiter joins the end of its line
-# if another waiter of the line waits or is called. All lines share the items: if another line takes the item of a called waiter,
-# the waiter goes back to the front of its line.
+# waiters in waves: each wave releases as many of its first waiters as there are items or free places. A new waiter joins the end
+# of its line if another waiter of the line waits or is called. All lines share the items: if another line takes the item of a
+# called waiter, the waiter goes back to the front of its line.
 #
 # A waiter joins its line before it checks the queue again, and a thread that adds an item or frees room then calls a waiter.
 # So no wake-up is lost. The next wave begins when the last called waiter has returned: with an item, or because of its timeout
@@ -59,7 +59,7 @@ cdef inline bint line_is_idle(Line self) noexcept:
 
 
 cdef bint lines_wait(Line self) noexcept:
-    """Return True if anyone waits in one of the lines."""
+    """Return True if a waiter waits in one of the lines."""
     while self is not None:
         if self.waiting:
             return True
@@ -311,8 +311,8 @@ cdef DelayKey items_try_put(DelayQueueCore self, DelayKey key, const Instant* de
 cdef DelayKey items_put(DelayQueueCore self, object item, object delay, object waiter, bint is_back):
     """Add an item and return its key. Return None if the queue is full, or if other waiters come first.
 
-    waiter: represents a caller that may wait for room; after None it is in its line. is_back: the waiter was called. If it has
-    to wait again, it goes to the front of its line.
+    waiter: represents a caller that may wait for room, or None. If the result is None, the waiter has joined its line.
+    is_back: the waiter was called. If it has to wait again, it goes to the front of its line.
     """
     cdef Instant length
     cdef DelayKey key = DelayKey.__new__(DelayKey)
@@ -349,8 +349,8 @@ cdef bint may_wait(DelayQueueCore self) except -1:
 cdef object items_take_due(DelayQueueCore self, Line line, object waiter):
     """Remove and return the first due item, or return NOT_THERE.
 
-    line: the line of the waiter. The waiter gets an item only if it is the first. If no item is due, set the alarm. None: the
-    caller does not wait.
+    line: the waiter's line, or None if the caller does not wait. With a line, return an item only if the waiter is the first
+    one there, and set the alarm if no item is due.
     """
     cdef Instant now
     while True:
@@ -397,8 +397,8 @@ cdef object items_try_take(DelayQueueCore self, object waiter, bint is_back):
 cdef object items_take(DelayQueueCore self, object waiter, bint is_back):
     """Remove and return the first due item. Return NOT_THERE if no item is due, or if other waiters come first.
 
-    waiter: represents a caller that may wait; after NOT_THERE it is in its line. is_back: the waiter was called. If it has to
-    wait again, it goes to the front of its line.
+    waiter: represents a caller that may wait, or None. If the result is NOT_THERE, the waiter has joined its line.
+    is_back: the waiter was called. If it has to wait again, it goes to the front of its line.
     """
     if waiter is None:
         return items_take_due(self, None, None)
@@ -561,7 +561,7 @@ cdef list items_drain(DelayQueueCore self):
     return items
 
 
-# --- alarm -----------------------------------------------------------------------------------------------------------
+# --- the alarm -------------------------------------------------------------------------------------------------------
 
 
 cdef bint items_on_alarm(DelayQueueCore self) except False:

@@ -45,7 +45,7 @@ cdef inline DictEntry* dict_expire_early(ExpiringDictCore self, DictEntry* entry
 
 
 cdef inline bint dict_find(ExpiringDictCore self, object key, const Instant* now, DictEntry** found_out) except -1:
-    """Find the entry of a key that has not expired. The result is valid until foreign code runs."""
+    """Find the entry of a key; return False if it is missing or has expired. The result is valid until foreign code runs."""
     return (table_find(&self.table, key, mixed_hash(key), found_out)
             and entry_deadline_ms(self, found_out[0]) > now.ms)
 
@@ -89,7 +89,7 @@ cdef inline void entry_prefetch_neighbors(const DictEntry* entry) noexcept:
 
 
 cdef bint dict_find_for_put(ExpiringDictCore self, object key, Put* put) except False:
-    """Find the entry to change. One that has expired is removed first."""
+    """Find the entry to change. For all kinds but PUT_TOUCH, remove an entry that has expired."""
     cdef DictEntry* dropped
     while True:
         container_enter(self)
@@ -140,7 +140,7 @@ cdef bint dict_prepare_put(ExpiringDictCore self, object key, int64_t ttl_ms, Pu
 
 
 cdef object dict_renew(ExpiringDictCore self, object value, Put* put):
-    """Move an existing entry, with a new value if put.kind is PUT_SET or PUT_COPY. Return the value that is present afterwards."""
+    """Move an existing entry; for PUT_SET and PUT_COPY, replace its value. Return the value that is present afterwards."""
     cdef DictEntry* entry = put.entry
     cdef object old_value = None
     wheel_remove(self.wheel, &entry.entry)
@@ -170,7 +170,7 @@ cdef bint dict_insert(ExpiringDictCore self, object key, object value, Put* put)
         raise MemoryError
     if self.table.count >= self.max_entries:
         dropped = dict_evict(self, &put.now)
-        # The wheel may have advanced and dequeued the empty bucket. Its levels exist, so this cannot fail.
+        # The wheel may have advanced and dequeued the bucket, which is still empty. Its levels exist, so this cannot fail.
         container_reserve(self, &put.now, put.expiration_ms, &put.bucket, &at_ms)
     Py_INCREF(key)                      # both are dropped by entry_drop
     Py_INCREF(value)
@@ -238,8 +238,8 @@ cdef object dict_pop(ExpiringDictCore self, object key):
     return value
 
 
-# A copy of all entries walks over the slots of the table, because no entry changes its slot while `walks` keeps the table's length.
-# After each turn, other threads run.
+# A copy of all entries walks over the slots of the table, because no entry changes its slot while `walks` keeps the table's
+# length. After each turn, other threads run.
 
 
 cdef bint dict_copy_slots(ExpiringDictCore self, DictCopy** copies, int64_t* count_out) except False:
@@ -293,7 +293,7 @@ cdef void dict_copies_free(DictCopy* copies, int64_t first, int64_t end) noexcep
 
 
 cdef tuple dict_columns(ExpiringDictCore self, bint with_times):
-    """Return a list of keys and one of values, oldest first; with_times: also of expiration_ms, and of ttl_ms.
+    """Return the lists (keys, values), oldest entry first; with_times: (keys, values, expirations_ms, ttls_ms).
 
     The lists contain each entry that is present during the whole call. An entry that is set or ends during the call may be
     missing. No key appears twice.
@@ -310,7 +310,7 @@ cdef tuple dict_columns(ExpiringDictCore self, bint with_times):
             try:
                 dict_copy_slots(self, &copies, &count)
             finally:
-                if self.generation == generation:       # a fork has cleared it
+                if self.generation == generation:       # otherwise a fork has reset `walks`
                     self.table.walks -= 1
         if count:                       # C forbids NULL even for no elements
             with nogil:
@@ -332,7 +332,7 @@ cdef tuple dict_columns(ExpiringDictCore self, bint with_times):
 
 
 cdef struct DictRemains:
-    # All entries that clear() has taken out of a dict. They are linked as before, but to heads of these lists.
+    # All entries that clear() has taken out of a dict. They are linked as before, but with the list heads in this struct.
     Wheel* wheel
     Entry due
     DictTable table
@@ -417,7 +417,7 @@ cdef bint dict_arm_again(ExpiringDictCore self) except False:
 cdef tuple dict_new_pair(list pairs):
     """Create the pair for the next report, untracked until it is filled, and reserve room for it in the list.
 
-    Return None if memory is lacking and the list has pairs already: the caller reports these first.
+    Return None if memory is short and the list has pairs already: the caller reports these first.
     """
     cdef tuple pair
     try:
@@ -444,7 +444,7 @@ cdef DictEntry* dict_take_expired(ExpiringDictCore self, int64_t now_ms, int* bu
 
 
 cdef void pair_fill(list pairs, tuple pair, DictEntry* entry) noexcept:
-    """Put an entry's key and value into a pair of dict_new_pair, and that into the list; drop the entry."""
+    """Fill a pair of dict_new_pair with an entry's key and value, put the pair into the list, and drop the entry."""
     key = <object>entry.key
     value = <object>entry.value
     entry_drop(entry)

@@ -6,7 +6,7 @@ cdef class ExpiringDictCore(ContainerCore):
 
     @classmethod
     def __class_getitem__(cls, item):
-        """Return the class itself: only type checkers need the parameters."""
+        """Return this class unchanged, or for a subclass what its next base class returns."""
         return cls if cls is ExpiringDictCore else super(ExpiringDictCore, cls).__class_getitem__(item)
 
     def __dealloc__(self):
@@ -43,7 +43,7 @@ cdef class ExpiringDictCore(ContainerCore):
         list_init(&self.unreported)
         container_set_up(self, timer)
 
-    # --- one entry -----------------------------------------------------------------------------------------------
+    # --- single entries ------------------------------------------------------------------------------------------
 
     @cython.critical_section
     def __getitem__(self, key):
@@ -88,9 +88,9 @@ cdef class ExpiringDictCore(ContainerCore):
             TypeError: ``ttl`` is not a number, or the key is not hashable.
             ValueError: ``ttl`` is not positive or not finite.
             OverflowError: ``ttl`` is too large.
-            TimerClosed: The timer is closed. After any error the dict is unchanged.
+            TimerClosed: The timer is closed.
 
-        O(1). Thread-safe.
+        After an error the dict is unchanged. O(1). Thread-safe.
 
         Example:
             >>> from hwheel import ExpiringDict, ManualTimer
@@ -109,7 +109,7 @@ cdef class ExpiringDictCore(ContainerCore):
 
         Args:
             key: A hashable key.
-            ttl: Seconds from now until the entry expires. Default: the ttl that it was set with.
+            ttl: Seconds from now until the entry expires. Default: as in the last ``set()`` or ``touch()`` of the key.
 
         Returns:
             True if the key was present.
@@ -155,7 +155,7 @@ cdef class ExpiringDictCore(ContainerCore):
     @cython.always_allow_keywords(True)
     @cython.critical_section
     def ttl_of(self, key):
-        """Return the time to live of a key in seconds, as it was set, or None if the key is missing. O(1). Thread-safe.
+        """Return the time to live of a key in seconds, as last set, or None if the key is missing. O(1). Thread-safe.
 
         Example:
             >>> from hwheel import ExpiringDict, ManualTimer
@@ -255,6 +255,9 @@ cdef class ExpiringDictCore(ContainerCore):
             default: The value for a missing key.
             ttl: As in ``set()``, for a missing key.
 
+        Raises:
+            TypeError, ValueError, OverflowError, TimerClosed: As in ``set()``.
+
         O(1). Thread-safe: one atomic step.
 
         Example:
@@ -266,13 +269,27 @@ cdef class ExpiringDictCore(ContainerCore):
         """
         return dict_put(self, key, default, 0 if ttl is None else ttl_argument(ttl), PUT_DEFAULT)
 
-    # --- all of them ---------------------------------------------------------------------------------------------
+    @cython.critical_section
+    def _peek(self, key, default):
+        """Return the key's value without a renewal, or the default."""
+        cdef Instant now
+        cdef DictEntry* entry = NULL
+        container_enter(self)
+        timer_read_clock(self.timer.timer, &now)
+        return <object>entry.value if dict_find(self, key, &now, &entry) else default
+
+    @cython.critical_section
+    def _set_entry(self, key, value, int64_t expiration_ms, int64_t ttl_ms):
+        """Copy an entry that ``_columns(True)`` of a dict with the same timer has returned. Ignore an entry that has expired."""
+        dict_put(self, key, value, ttl_ms, PUT_COPY, expiration_ms)
+
+    # --- the whole dict ------------------------------------------------------------------------------------------
 
     def __iter__(self):
         return iter(dict_columns(self, False)[0])
 
     def clear(self):
-        """Remove all entries, without a call of ``on_expire``.
+        """Remove all entries. ``on_expire`` only receives those that had expired already.
 
         The entries leave at one moment. Then they are freed, while other threads run in between. O(n). Thread-safe.
 
@@ -288,22 +305,8 @@ cdef class ExpiringDictCore(ContainerCore):
         dict_clear(self)
 
     def _columns(self, bint with_times=False):
-        """Return (keys, values), or with_times (keys, values, expirations_ms, ttls_ms): lists, oldest first."""
+        """Return the lists (keys, values), oldest entry first; with_times: (keys, values, expirations_ms, ttls_ms)."""
         return dict_columns(self, with_times)
-
-    @cython.critical_section
-    def _peek(self, key, default):
-        """Return the key's value without a renewal, or the default."""
-        cdef Instant now
-        cdef DictEntry* entry = NULL
-        container_enter(self)
-        timer_read_clock(self.timer.timer, &now)
-        return <object>entry.value if dict_find(self, key, &now, &entry) else default
-
-    @cython.critical_section
-    def _set_entry(self, key, value, int64_t expiration_ms, int64_t ttl_ms):
-        """Set an entry as ``_columns(True)`` of a dict with the same timer returned it. One that has expired is left out."""
-        dict_put(self, key, value, ttl_ms, PUT_COPY, expiration_ms)
 
     # --- settings ------------------------------------------------------------------------------------------------
 
@@ -338,18 +341,18 @@ cdef class ExpiringDictCore(ContainerCore):
 
     @cython.critical_section
     def _after_fork(self, bint keeps):
-        self.table.walks = 0            # their threads do not exist in the child
+        self.table.walks = 0            # the threads that were walking over the table do not exist in the child
         if not keeps:
             self.reported_from = self.generation
         dict_arm_again(self)
 
 
-# Cython's tp_clear would also clear the timer, which every method needs. This slot clears only the fields that can refer
-# to the dict; a timer that refers to the dict clears itself. If CPython ignored this slot,
+# Cython's tp_clear would also clear the timer, which every method needs. This slot clears only on_expire, which can refer to
+# the dict; a timer that refers to the dict clears itself. If CPython ignored this slot,
 # tests/containers/test_expiring_dict_memory.py::test_cycle_through_on_expire_is_collected would fail.
 
 cdef int dict_break_cycles(PyObject* self) noexcept:
-    cdef object callback = (<ExpiringDictCore>self).on_expire_
+    cdef object callback = (<ExpiringDictCore>self).on_expire_      # released at the end: its destructor may use the dict
     (<ExpiringDictCore>self).on_expire_ = None
     return 0
 

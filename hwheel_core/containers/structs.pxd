@@ -34,9 +34,9 @@ cdef extern from *:
         PyObject* value
         DictEntry* older        # in order of set and touch, for a cache also of lookups: a ring through DictTable.order
         DictEntry* newer
-        int64_t ttl_ms          # of an ExpiringDict
+        int64_t ttl_ms          # of an ExpiringDict: the ttl of the last set or touch
         double expires_s        # of a cache whose timer is known to the core: the deadline
-        uint64_t number         # grows along the order of use
+        uint64_t number         # grows along that order
 
 cdef struct CacheEntry:
     # An entry of a cache with a getsizeof or a user-defined timer.
@@ -50,11 +50,11 @@ cdef struct DictTable:
     uint64_t mask           # there are mask + 1 + split slots
     uint64_t split
     uint64_t capacity       # allocated slots
-    uint64_t version        # changes with every chain
-    uint64_t numbers        # the last DictEntry.number
+    uint64_t version        # changes with every chain; in a cache also if a value is replaced
+    uint64_t numbers        # the last DictEntry.number or Entry.set_number
     int64_t count
     int64_t walks           # number of running walks over all slots: while it is not 0, the table keeps its size
-    DictEntry order
+    DictEntry order         # head of the ring: its `newer` is the oldest entry, its `older` the newest one
 
 cdef struct DictCopy:
     # An entry as a walk over the slots has found it.
@@ -81,8 +81,8 @@ cdef class ContainerCore:
     cdef BaseTimer timer        # None: not set up
     cdef ContainerAlarm alarm
     cdef Wheel* wheel           # NULL until the first entry is added
-    cdef Entry due              # expired entries that were not taken yet, in order
-    cdef int64_t pending        # entries in `wheel` and `due`
+    cdef Entry due              # expired entries that were not taken yet, in order; of a TTLCache: all entries
+    cdef int64_t pending        # number of entries in `wheel`, `due`, `unreported`, and `unending`
     cdef int64_t generation     # the process generation (Timer.generation) at the last access
     cdef int64_t expiring       # 1 + the process generation in which a thread takes expired entries; 0: no thread does
     # No __weakref__: the Python subclasses have it as a slot. CPython clears such a slot before it calls __dealloc__, but
@@ -116,10 +116,10 @@ cdef class CacheCore(ContainerCore):
     cdef object maxsize_
     cdef double max_total       # maxsize
     cdef double total           # the sum of the sizes, of a cache with a getsizeof
-    cdef bint whole             # all sizes so far are ints
+    cdef bint whole             # all sizes so far are ints, so currsize is one
     cdef bint traversed         # the collector must see the entries: a key, value, or deadline may be part of a cycle
     cdef bint of_ttu            # a TLRUCache
-    cdef bint known             # the core reads the clock itself and sets an alarm
+    cdef bint known             # the timer is known to the core, which reads the clock itself and sets an alarm
     cdef bint sized             # there is a getsizeof
     cdef int overrides          # the methods that a subclass overrides: CACHE_GETITEM and so on
     cdef Entry unending         # entries of a TLRUCache that are in no bucket
@@ -130,8 +130,8 @@ cdef class CacheCore(ContainerCore):
 
 cdef class CachedCall:
     cdef object function        # the function that is called on a miss
-    cdef object owner           # of a method: the instance; then the next four are functions of it
-    cdef bint bound
+    cdef object owner           # of a method: the instance
+    cdef bint bound             # there is an owner; then `cache_`, `lock`, and `condition` are functions of it
     cdef object cache_
     cdef object key
     cdef object lock            # or None

@@ -31,7 +31,7 @@ cdef inline uint64_t table_length(const DictTable* self) noexcept nogil:
 
 
 cdef bint table_ensure_slots(DictTable* self) noexcept nogil:
-    """Allocate the slots if needed. Return False without memory."""
+    """Allocate the slots if needed. Return False if there is no memory."""
     if self.slots is NULL:
         self.slots = <DictEntry**>PyMem_RawCalloc(MIN_TABLE_SLOTS, sizeof(DictEntry*))
         self.mask = MIN_TABLE_SLOTS - 1
@@ -132,13 +132,14 @@ cdef inline void table_remove(DictTable* self, DictEntry* entry) noexcept nogil:
     order_unlink(entry)
     self.version += 1
     hw_bump(&self.count, -1)
-    while merges and self.walks == 0 and table_length(self) > MIN_TABLE_SLOTS and table_length(self) > SPARSE * <uint64_t>self.count:
+    while (merges and self.walks == 0 and table_length(self) > MIN_TABLE_SLOTS
+           and table_length(self) > SPARSE * <uint64_t>self.count):
         table_shrink(self)
         merges -= 1
 
 
 cdef inline DictEntry* table_chain(const DictTable* self, uint64_t hash) noexcept nogil:
-    """Return the first entry of a chain, or NULL."""
+    """Return the first entry of the chain for a hash, or NULL."""
     return NULL if self.slots is NULL else table_slot(self, hash)[0]
 
 

@@ -4,7 +4,7 @@
 # `__hash__` and `__eq__` of a key must not use the purgatory and must not fork.
 
 cdef enum:
-    FEW_KEYS = 8            # duplicates among more keys than this are removed beforehand
+    FEW_KEYS = 8            # among more keys than this, keys_argument removes duplicates
     SPARE_ROOM = 64         # removed keys that the dict may keep room for, beyond twice its size
 
 
@@ -44,7 +44,7 @@ cdef inline void operation_set_purgatory(OperationCore self, PurgatoryCore purga
 
 
 cdef bint purgatory_claim(PurgatoryCore self, OperationCore operation, Watcher* watcher) except False:
-    """Make the watcher the operation's own."""
+    """Give the watcher to the operation."""
     cdef bint claimed = False
     with cython.critical_section(self):
         if operation.watcher is NULL:
@@ -57,11 +57,12 @@ cdef bint purgatory_claim(PurgatoryCore self, OperationCore operation, Watcher* 
     return True
 
 
-cdef bint purgatory_watch_key(PurgatoryCore self, Watcher* watcher, Py_ssize_t index, object key, bint check_repeats) except False:
+cdef bint purgatory_watch_key(PurgatoryCore self, Watcher* watcher, Py_ssize_t index, object key,
+                              bint check_repeats) except False:
     """Link the watcher's node `index` into the list of a key, unless an earlier node is in the same list."""
     cdef WatchList watch_list
     cdef Py_ssize_t i
-    key_hash(key)                               # before the lock is taken: it may wait for other threads
+    key_hash(key)                               # before the lock is taken, because __hash__ may wait for other threads
     relock_acquire(&self.mutex, self)
     try:
         watch_list = self.lists.get(key)
@@ -72,7 +73,7 @@ cdef bint purgatory_watch_key(PurgatoryCore self, Watcher* watcher, Py_ssize_t i
                 if watcher.nodes[i].next is not NULL and watcher.nodes[i].watch_list is <void*>watch_list:
                     break
             else:
-                if watcher.operation is not NULL:       # not completed or closed in the meantime
+                if watcher.operation is not NULL:       # NULL: completed or closed in between
                     node_link(&watcher.nodes[index], watcher, watch_list)
         if hw_peek64(&watch_list.length) == 0:
             lists_drop_empty(self, key)
@@ -186,7 +187,7 @@ cdef inline void purgatory_count(PurgatoryCore self, int64_t* counter, int64_t c
 
 
 cdef inline void purgatory_end_delay(PurgatoryCore self, Watcher* watcher) noexcept:
-    """Count an operation's timeout as no longer pending. The caller is in the critical section."""
+    """Record that an operation's timeout is no longer pending. The caller is in the critical section."""
     if watcher.delayed:
         watcher.delayed = False
         hw_bump(&self.delayed, -1)

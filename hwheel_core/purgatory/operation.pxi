@@ -22,8 +22,10 @@ cdef bint operation_check(OperationCore self) except -1:
 
 
 cdef bint operation_unlock_and_check(OperationCore self) except -1:
-    """Release the lock, then repeat a check that found it taken. Errors of that check are not raised in this
-    thread: they are reported to the timer of a watched operation."""
+    """Release the lock, then repeat a check that found it taken. Return True if that check completed the operation.
+
+    If the operation is watched, its timer reports an exception of that check, which is not raised in this thread.
+    """
     cdef PurgatoryCore purgatory
     cdef bint done
     relock_release(&self.mutex)
@@ -66,8 +68,10 @@ cdef inline PyObject** operation_purgatory_slot(PyObject* self) noexcept:
 
 
 cdef PyObject* operation_new(PyObject* cls, PyObject* arguments, PyObject* keywords) noexcept:
-    """tp_new. Unlike Cython's, it uses object.__new__(), which stores the attributes of a user's class in the instance;
-    on CPython 3.11 each instance would otherwise need a dict."""
+    """tp_new. Unlike Cython's, it uses object.__new__(), which stores the attributes of a user's class in the instance.
+
+    On CPython 3.11 each instance would otherwise need a dict.
+    """
     cdef PyObject* self = hw_object_new(cls, <PyObject*>())
     if self is not NULL:
         Py_INCREF(None)                 # all three are dropped by task_dealloc and operation_dealloc
@@ -78,7 +82,7 @@ cdef PyObject* operation_new(PyObject* cls, PyObject* arguments, PyObject* keywo
 
 
 cdef void operation_dealloc(PyObject* self) noexcept:
-    """tp_dealloc; TimerTask explains why. The watcher is in no list, because a list would keep the operation alive."""
+    """tp_dealloc: see task/timer_task.pxi. The watcher is in no list, because a list would keep the operation alive."""
     cdef Watcher* watcher = (<OperationCore>self).watcher
     cdef PyObject* purgatory = <PyObject*>(<OperationCore>self).purgatory
     PyObject_GC_UnTrack(self)

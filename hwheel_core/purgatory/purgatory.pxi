@@ -148,7 +148,10 @@ cdef void checked_free(CheckedNode* checked, Py_ssize_t count) noexcept:
 
 
 cdef object checked_check(PurgatoryCore self, CheckedNode* checked, int64_t* completed, object interrupt):
-    """Check one operation. Report an Exception to the timer; return any other exception, or `interrupt` if that is set."""
+    """Check one operation. Report an Exception to the timer.
+
+    Return `interrupt`, or if that is None, an exception of another kind.
+    """
     cdef OperationCore operation
     cdef bint done
     if checked.operation is NULL:
@@ -174,7 +177,7 @@ cdef class PurgatoryCore:
 
     @classmethod
     def __class_getitem__(cls, item):
-        """Return the class itself: only type checkers need the parameter."""
+        """Return this class unchanged, or for a subclass what its next base class returns."""
         return cls if cls is PurgatoryCore else super(PurgatoryCore, cls).__class_getitem__(item)
 
     def __dealloc__(self):
@@ -390,7 +393,7 @@ cdef class PurgatoryCore:
         return withdrawn
 
     def _forget_completed(self):
-        """Drop the purge backlog; close() has emptied the lists."""
+        """Drop the watchers that wait for a purge. close() has emptied the lists."""
         cdef Watcher* to_purge
         with cython.critical_section(self):
             to_purge = self.to_purge

@@ -35,9 +35,9 @@ cdef struct Watcher:
     void* operation         # see watch_list.pxi; NULL once the operation is completed or withdrawn
     Watcher* next           # in PurgatoryCore.to_purge
     WatchNode* nodes        # one for each key, in the same memory block
-    int32_t count
-    int32_t linked          # nodes that are in lists
-    int delayed             # counted in PurgatoryCore.delayed
+    int32_t count           # number of nodes
+    int32_t linked          # number of nodes that are in lists
+    int delayed             # the operation is counted in PurgatoryCore.delayed
 
 cdef struct CheckedNode:
     # A node that a check has found.
@@ -65,7 +65,7 @@ cdef class PurgatoryCore:
     cdef public int64_t purge_interval
     cdef ReentrantLock mutex
     cdef dict lists                 # {key: WatchList}, without empty lists
-    cdef public dict _to_return          # {id: operation} that the next close() or cancel_for_key() returns
+    cdef public dict _to_return     # {id: operation} that the next close() or cancel_for_key() returns
     cdef int64_t forgotten          # keys removed from the dict since the dict was created
     cdef int64_t delayed            # operations whose timeout is pending
     cdef int64_t completed

@@ -45,8 +45,10 @@ cdef inline void watcher_drop_operation(Watcher* self) noexcept:
 
 
 cdef inline void watcher_prefetch(Watcher* watcher) noexcept:
-    """Prefetch the memory that purgatory_unlink_watcher will touch. Other threads may change these links; a stale address
-    only wastes the prefetch."""
+    """Prefetch the memory that purgatory_unlink_watcher will touch.
+
+    Other threads may change these links; a stale address only wastes the prefetch.
+    """
     cdef Py_ssize_t i
     if watcher is not NULL:
         hw_prefetch(watcher.next)

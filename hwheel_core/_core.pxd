@@ -1,5 +1,7 @@
-"""Declarations of the core: imports from C and CPython, then the structs and the fields of the classes of each room. A structs.pxd
-uses only rooms that are included before its own."""
+"""Declarations of the core: imports from C and CPython, then the structs and the fields of the classes of each room.
+
+A structs.pxd uses only rooms that are included before its own.
+"""
 
 cimport cython
 from cpython cimport array

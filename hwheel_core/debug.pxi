@@ -77,7 +77,7 @@ def debug_check(timer):
     elif isinstance(timer, LoopTimers):
         fault = loop_timers_check(timer)
     elif isinstance(timer, TimingWheel):
-        timing_wheel_set_up(timer)
+        timing_wheel_check_set_up(timer)
         fault = timer_check((<TimingWheel>timer).timer)
     else:
         core_check_set_up(<BaseTimer?>timer)
@@ -98,7 +98,7 @@ def debug_tally(TimingWheel wheel not None, int level, int index, int most, betw
     cdef int64_t count, total = 0
     cdef Timer* timer
     debug_only()
-    timing_wheel_set_up(wheel)
+    timing_wheel_check_set_up(wheel)
     timer = wheel.timer
     lock_with_gil(timer)
     bookmark_put(&bookmark, &timer.wheel, &timer.wheel.levels[level - 1].buckets[index].entries)
@@ -129,7 +129,7 @@ def debug_step(TimingWheel wheel not None, int64_t now_ms, int budget):
     cdef int64_t before, cascaded, next_ms = 0
     cdef bint has_next, idle
     debug_only()
-    timing_wheel_set_up(wheel)
+    timing_wheel_check_set_up(wheel)
     timer = wheel.timer
     lock_with_gil(timer)
     before = timer.wheel.cascaded

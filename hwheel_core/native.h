@@ -218,8 +218,8 @@ static inline void hw_share_reference_count(PyObject *object)
 #endif
 }
 
-/* In the child of a fork: mark the lock of an object as free. Without a GIL, CPython may have passed the lock to a thread that was
- * stopped for the fork. Only for objects in whose critical sections nothing can fork. */
+/* In the child of a fork: mark the lock of an object as free. Without a GIL, CPython may have passed the lock to a thread that
+ * was stopped for the fork. Only for objects in whose critical sections nothing can fork. */
 static inline void hw_free_object_lock(PyObject *object)
 {
 #ifdef Py_GIL_DISABLED
@@ -239,9 +239,9 @@ static inline PyObject *hw_method(PyMethodDef *method, const char *name, void *f
     return PyDescr_NewMethod(&PyBaseObject_Type, method);
 }
 
-/* Replace a method with *args by a function with the calling convention METH_FASTCALL. Cython creates a tuple of the arguments for
- * each call of the method. Name, docstring, and signature stay. Return the old method, a borrowed reference that lives as long
- * as the process, for calls with keywords. */
+/* Replace a method with *args, for which Cython creates a tuple at each call, by a function with the calling convention
+ * METH_FASTCALL. Name, docstring, and signature stay. Return the old method, a borrowed reference that lives as long as the
+ * process, for calls with keywords. */
 static inline PyObject *hw_use_fastcall(PyObject *type, const char *name, PyMethodDef *fast, void *function)
 {
     PyObject *methods = ((PyTypeObject *)type)->tp_dict;

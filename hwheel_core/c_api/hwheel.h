@@ -27,7 +27,8 @@
  * Callbacks. An entry is no longer pending when it is called: the callback may add it again or free it. A callback may add,
  * move, and cancel any entry, and may call count and next. While a callback of a wheel runs, advance, clear, and destroy
  * of that wheel return HWHEEL_BUSY. An entry that a callback adds for its own tick or earlier is called by the next
- * advance. One for a later tick, up to the time of the current advance, is called by the current one. Add never calls.
+ * advance. An entry that it adds for a later tick, up to the time of the current advance, is called by the current advance.
+ * Adding an entry never calls it at once.
  *
  * The memory of an entry is yours, and must not move while the entry is pending.
  *
@@ -68,7 +69,7 @@ struct hwheel_entry {
     void *data;                         /* yours; the wheel does not use it */
 };
 
-/* Initialize an entry before its first add, unless its memory is zeroed. Never call this while it is pending. */
+/* Initialize an entry before its first add, unless its memory is zeroed. Never call this for a pending entry. */
 static inline void hwheel_entry_init(hwheel_entry *entry, hwheel_callback callback, void *data)
 {
     entry->prev_ = entry->next_ = 0;

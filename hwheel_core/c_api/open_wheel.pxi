@@ -50,7 +50,7 @@ cdef int open_wheel_reserve(hwheel_wheel* wheel, int64_t delay) noexcept nogil:
 
 cdef inline int open_wheel_place(OpenWheel* self, int64_t deadline, int64_t* expiration_out,
                                  Bucket** bucket_out) noexcept nogil:
-    """Find the bucket for a deadline; NULL: the entry is late. This may add a level, and changes nothing else."""
+    """Find the bucket for a deadline, or NULL if that has passed. Add a level if needed; change nothing else."""
     cdef AddStatus status
     if deadline < 0 or hw_add_overflows(deadline, self.round_up, expiration_out):
         return HWHEEL_BAD_TIME
@@ -196,7 +196,7 @@ cdef int64_t open_wheel_clear(hwheel_wheel* wheel, hwheel_callback each) noexcep
     self.busy = True
     list_init(&cleared)
     list_move_to_end(&self.running, &cleared)
-    # As in advance: behind the rest of an interrupted tick.
+    # As in open_wheel_advance, late entries go behind the rest of an interrupted tick.
     list_move_to_end(&self.late, &self.wheel.due if wheel_is_advancing(&self.wheel) else &cleared)
     wheel_drain(&self.wheel, &cleared)
     wheel_set_clocks(&self.wheel, self.now)

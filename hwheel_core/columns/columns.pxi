@@ -2,7 +2,7 @@
 
 # --- placement --------------------------------------------------------------------------------------------------------
 
-# Places a column of times as wheel/ places single entries. tests/model/test_columns.py compares the two.
+# These functions place a column of times as wheel/ places single entries. tests/model/test_columns.py compares the two.
 
 cdef void bare_wheel_init(BareWheel* self, int64_t now_ms, int64_t tick_ms, int64_t wheel_size) noexcept nogil:
     """Compute all possible levels. The interval of the last one exceeds 64 bits."""
@@ -19,7 +19,7 @@ cdef void bare_wheel_init(BareWheel* self, int64_t now_ms, int64_t tick_ms, int6
 
 
 cdef void bare_wheel_place(const BareWheel* self, const int64_t* times_ms, int64_t count, int64_t* levels_out,
-                     int64_t* buckets_ms_out) noexcept nogil:
+                           int64_t* buckets_ms_out) noexcept nogil:
     cdef int64_t i, time_ms, ahead_ms, tick_ms
     cdef int32_t level
     for i in range(count):
@@ -41,21 +41,24 @@ cdef void bare_wheel_place(const BareWheel* self, const int64_t* times_ms, int64
 # --- sorting ----------------------------------------------------------------------------------------------------------
 
 cdef void column_sort(const int64_t* values, int64_t count, KeyedRow** rows, KeyedRow** spare) noexcept nogil:
-    """Sort rows by their values: a stable radix sort that skips equal bytes, and returns at once for sorted values."""
+    """Sort rows by their values: a stable radix sort that skips the high bytes in which no values differ.
+
+    For values that are sorted already, return at once. The sorted rows are in rows[0], which may be swapped with spare[0].
+    """
     cdef int64_t counts[8][256]
-    cdef int64_t i, begin, size, least = INT64_MAX, most = INT64_MIN, before = INT64_MIN
+    cdef int64_t i, value, begin, size, least = INT64_MAX, most = INT64_MIN, before = INT64_MIN
     cdef bint ascending = True
     cdef uint64_t spread, key
     cdef int digit, digits = 0
     cdef KeyedRow* source = rows[0]
     cdef KeyedRow* target = spare[0]
     for i in range(count):
-        begin = hw_read(&values[source[i].row])
-        least = min(least, begin)
-        most = max(most, begin)
-        ascending &= begin >= before
-        before = begin
-        source[i].key = <uint64_t>begin
+        value = hw_read(&values[source[i].row])
+        least = min(least, value)
+        most = max(most, value)
+        ascending &= value >= before
+        before = value
+        source[i].key = <uint64_t>value
     if ascending:
         return
     spread = <uint64_t>most - <uint64_t>least
@@ -116,7 +119,7 @@ cdef inline bint rowset_equal(const RowSet* self, int64_t a, int64_t b) noexcept
 
 
 cdef int64_t rowset_group(RowSet* self, int64_t count, int64_t* group_of, int64_t* starts_out,
-                        int64_t* order_out) noexcept nogil:
+                          int64_t* order_out) noexcept nogil:
     """Group equal rows, in order of their first row, and return the number of groups. starts_out has count + 1 items."""
     cdef int64_t i, group, groups = 0, begin = 0, size
     cdef int64_t* slot
@@ -147,7 +150,7 @@ cdef int64_t rowset_group(RowSet* self, int64_t count, int64_t* group_of, int64_
 
 
 cdef int64_t rowset_survivors(RowSet* self, const int64_t* tombstones, int64_t count, const int64_t* order,
-                          int64_t order_count, int64_t* rows_out, int64_t* bad_row_out) noexcept nogil:
+                              int64_t order_count, int64_t* rows_out, int64_t* bad_row_out) noexcept nogil:
     """Write the first of equal rows in `order`, without those that a tombstone equals, and return their number.
 
     Return -1 if `order` has a row number out of range, which is written to bad_row_out.

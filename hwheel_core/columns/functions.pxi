@@ -24,9 +24,9 @@ cdef Columns int64_columns(tuple sources, str name):
 
 
 cdef array.array int64_array(int64_t count):
-    cdef array.array room = array.clone(array.array("q"), count, zero=False)
-    hw_advise_huge(room.data.as_voidptr, count * sizeof(int64_t))
-    return room
+    cdef array.array created = array.clone(array.array("q"), count, zero=False)
+    hw_advise_huge(created.data.as_voidptr, count * sizeof(int64_t))
+    return created
 
 
 cdef int64_t* int64_memory(int64_t count, bint zeroed) except NULL:
@@ -203,7 +203,7 @@ def survivors(order, tombstones, *columns):
     try:
         with nogil:
             count = rowset_survivors(&row_set, flags.data[0], rows.count, order_rows.data[0],
-                                 order_rows.count, result_out, &bad_row)
+                                     order_rows.count, result_out, &bad_row)
     finally:
         PyMem_RawFree(row_set.slots)
     if count < 0:

@@ -18,7 +18,7 @@ cdef struct RowSet:
     # A hash set of row numbers. Rows are equal if all columns are.
     const int64_t** columns
     int column_count
-    int64_t* slots              # row + 1, or 0 if empty; a power of two, at least twice the rows
+    int64_t* slots              # row + 1, or 0 if empty; their number is a power of two, at least twice the number of rows
     uint64_t mask
 
 cdef struct KeyedRow:

@@ -49,8 +49,8 @@ static inline uint64_t hw_multiply_high(uint64_t a, uint64_t b)
     return (uint64_t)(((unsigned __int128)a * b) >> 64);
 }
 
-/* Read a number once, at any alignment, from memory that another thread may be writing. Without `volatile` the compiler might read
- * it again after a check. */
+/* Read a number once, at any alignment, from memory that another thread may be writing. Without `volatile` the compiler might
+ * read it again after a check. */
 typedef struct {
     int64_t value;
 } __attribute__((packed, may_alias)) hw_foreign;
@@ -89,13 +89,13 @@ static inline void hw_clear_bits(int *place, int bits) { __atomic_fetch_and(plac
 
 #define HW_PER_THREAD __thread
 
-/* The next four are sequentially consistent, except that the sum, which is returned, is acquire-release. */
+/* Sequentially consistent access, except for hw_atomic_add, which is acquire-release and returns the sum. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n) { return __atomic_add_fetch(count, n, __ATOMIC_ACQ_REL); }
 
 static inline int hw_atomic_take(uintptr_t *owner, uintptr_t me)
 {
-    uintptr_t nobody = 0;
-    return __atomic_compare_exchange_n(owner, &nobody, me, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    uintptr_t no_owner = 0;
+    return __atomic_compare_exchange_n(owner, &no_owner, me, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
 static inline uintptr_t hw_atomic_load(uintptr_t *word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }

@@ -9,7 +9,8 @@
 #define HW_MSVC_VERSION(number) HW_MSVC_TEXT(number)
 #define HW_COMPILER "msvc " HW_MSVC_VERSION(_MSC_VER)
 
-/* A full fence. An x64 processor only moves a load before an older store; where that matters the store is an exchange. */
+/* A fence for the processor and the compiler. On x64 that of the compiler is enough: the processor only moves a load before an
+ * older store, and where that matters, the store is an exchange. */
 #ifdef _M_ARM64
 #define HW_FENCE() __dmb(_ARM64_BARRIER_ISH)
 #else
@@ -105,7 +106,7 @@ static inline void hw_clear_bits(int *place, int bits) { _InterlockedAnd((volati
 
 #define HW_PER_THREAD __declspec(thread)
 
-/* The next four are sequentially consistent. hw_atomic_add returns the sum. */
+/* Sequentially consistent access. hw_atomic_add returns the sum. */
 static inline int64_t hw_atomic_add(int64_t *count, int64_t n)
 {
     return _InterlockedExchangeAdd64((volatile __int64 *)count, n) + n;

@@ -40,10 +40,10 @@ static inline void hw_clock_read_of(clockid_t clock, int64_t *ms_out, int32_t *n
     *ns_out = (int32_t)(now.tv_nsec % 1000000);
 }
 
-/* Not needed: signals end a wait. */
+/* Not needed: signals end a wait of hw_waker_sleep. */
 static inline void *hw_interruption(void) { return NULL; }
 
-/* 0.1 ms. */
+/* Sleep for 0.1 ms. */
 static inline void hw_pause(void)
 {
     struct timespec pause = {0, 100000};

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <windows.h>
 
-/* Available since Windows 10, version 1803. Without it, a wait may end up to 15.6 ms late, a tick of the system's clock. */
+/* Available since Windows 10, version 1803. Without it, a wait can be up to 15.6 ms late, one step of the system's clock. */
 #ifndef CREATE_WAITABLE_TIMER_HIGH_RESOLUTION
 #define CREATE_WAITABLE_TIMER_HIGH_RESOLUTION 2
 #endif
@@ -51,7 +51,7 @@ static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 static inline void hw_clock_read(int boottime, int64_t *ms_out, int32_t *ns_out)
 {
     LARGE_INTEGER now, second;
-    int64_t part; /* of a second, in ns; cannot overflow, because a second has some millions of ticks */
+    int64_t part; /* of a second, in ns; cannot overflow, because the counter has some millions of steps a second */
     (void)boottime;
     QueryPerformanceFrequency(&second);
     QueryPerformanceCounter(&now);
@@ -99,8 +99,8 @@ static inline void hw_waker_wake(hw_waker *self) { SetEvent(self->wake_event); }
 
 static inline void hw_waker_clear(hw_waker *self) { ResetEvent(self->wake_event); }
 
-/* Create a timer in steps of 100 ns, for a duration if `steps` is negative, otherwise for a time on the system's clock. Return NULL
- * on failure. Each sleeper has its own. */
+/* Return a new waitable timer that is set, or NULL on failure. `steps` are 100 ns: negative, a duration from now; positive, a
+ * time on the system's clock. Each sleeper creates its own timers. */
 static inline HANDLE hw_win32_timer(int64_t steps)
 {
     LARGE_INTEGER due;
@@ -115,7 +115,7 @@ static inline HANDLE hw_win32_timer(int64_t steps)
     return timer;
 }
 
-/* The time on the system's clock that is this many steps from now. */
+/* Return the time on the system's clock that is this many steps of 100 ns from now. */
 static inline int64_t hw_win32_system_time(int64_t steps_from_now)
 {
     FILETIME now;
@@ -123,12 +123,12 @@ static inline int64_t hw_win32_system_time(int64_t steps_from_now)
     return (int64_t)((uint64_t)now.dwHighDateTime << 32 | now.dwLowDateTime) + steps_from_now;
 }
 
-/* A timer for a duration stops during system sleep, but hw_clock_read does not. So a long wait has a second timer, for a time on
- * the system's clock, which ends the wait when the machine resumes. It cannot replace the first one, because that clock may be
- * set. */
+/* A timer for a duration stops during system sleep, but hw_clock_read does not. So a wait of more than a second has another
+ * timer, for a time on the system's clock, which ends the wait when the machine resumes. That timer cannot replace the first one,
+ * because the system's clock may be set. platform.h explains the return value. */
 static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t alarm_ms, void *interruption)
 {
-    const int64_t long_wait = 10000000; /* a second */
+    const int64_t one_second_steps = 10000000;
     HANDLE handles[4] = {self->wake_event, NULL, NULL, NULL};
     DWORD count = 1, first_timer, event, timeout_ms = INFINITE;
     (void)alarm_ms;
@@ -142,7 +142,7 @@ static inline int hw_waker_sleep(hw_waker *self, int64_t timeout_ns, int64_t ala
             count++;
         else
             timeout_ms = steps < (int64_t)0x7FFFFFFF * 10000 ? (DWORD)((steps + 9999) / 10000) : 0x7FFFFFFF;
-        if (steps > long_wait && (handles[count] = hw_win32_timer(hw_win32_system_time(steps))) != NULL)
+        if (steps > one_second_steps && (handles[count] = hw_win32_timer(hw_win32_system_time(steps))) != NULL)
             count++;
     }
     event = WaitForMultipleObjects(count, handles, FALSE, timeout_ms);
@@ -165,7 +165,7 @@ PyAPI_FUNC(void *) _PyOS_SigintEvent(void);
 static inline void *hw_interruption(void) { return _PyOS_IsMainThread() ? _PyOS_SigintEvent() : NULL; }
 #endif
 
-/* 0.5 ms, the shortest sleep of a thread. */
+/* Request a sleep of 0.1 ms. Windows rounds it up to 0.5 ms, its shortest one. */
 static inline void hw_pause(void)
 {
     HANDLE timer = hw_win32_timer(-1000);

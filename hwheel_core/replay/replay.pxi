@@ -5,8 +5,8 @@
 
 cdef enum:
     REPLAY_SLAB = 8192          # entries per allocation
-    REPLAY_STEP = 0x40000000    # no slices, because there is no lock
-    REPLAY_AHEAD = 16           # distance of prefetched ends
+    REPLAY_STEP = 0x40000000    # budget of a step: without a lock, there is no need for slices
+    REPLAY_AHEAD = 16           # distance in end_order at which an end is prefetched
 
 
 cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogil:
@@ -15,7 +15,7 @@ cdef inline int64_t column_at(const ReplayColumn* self, int64_t i) noexcept nogi
 
 cdef bint replay_init(Replay* self, int64_t count, int64_t tick_ms, int32_t wheel_size,
                       int64_t start_ms) noexcept nogil:
-    """Set up a zeroed Replay. Return False without memory; call replay_free in any case."""
+    """Set up a zeroed Replay. Return False if there is no memory. Call replay_free in any case."""
     self.by_row = <Entry**>PyMem_RawCalloc(count + 1, sizeof(Entry*))
     if self.by_row is not NULL:
         hw_advise_huge(self.by_row, count * sizeof(Entry*))
@@ -75,7 +75,7 @@ cdef void replay_wake_reaper(Replay* self, int64_t now_ms) noexcept nogil:
         while not list_is_empty(&wheel.due):
             entry = wheel.due.next
             self.fired += 1
-            # A timer that is due at its start can be in the bucket of a tick that began before.
+            # The bucket of a timer that is due at its start can begin before the start.
             replay_end_one(self, entry, OUTCOME_FIRED, max(now_ms, entry.expiration_ms))
     bucket = queue_first(wheel)
     self.sleeps = bucket is not NULL
@@ -174,7 +174,7 @@ cdef ReplayStatus replay_start(Replay* self, int32_t row, int64_t start_ms, int6
 
 cdef ReplayStatus replay_run(Replay* self, const ReplayLog* log, int64_t first_ms, int64_t no_end,
                              int64_t* row_out) noexcept nogil:
-    """Replay all rows. The wheel's clock is at first_ms. row_out: the row to which the status applies."""
+    """Replay all rows. The wheel's clock is at first_ms, the start of the first row. row_out: the row of a failure."""
     cdef int64_t i, start_ms, end_ms, before_ms = first_ms
     cdef ReplayStatus status = REPLAY_OK
     for i in range(log.count):

@@ -4,7 +4,7 @@ cdef enum ReplayStatus:
     REPLAY_OK
     REPLAY_NO_MEMORY
     REPLAY_UNSORTED             # a row starts before the previous one
-    REPLAY_BAD_ORDER            # not a row, or it ends before the previous one
+    REPLAY_BAD_ORDER            # an item of end_order is no row, or its end is before that of the previous item
     REPLAY_OVERFLOW             # a time is negative or beyond 64 bits
 
 cdef enum Outcome:
@@ -12,7 +12,7 @@ cdef enum Outcome:
     OUTCOME_CANCELLED
 
 cdef struct ReplayColumn:
-    # a column of int64, borrowed from the caller
+    # A column of int64, borrowed from the caller.
     const char* data
     int64_t stride              # in bytes
 
@@ -22,7 +22,7 @@ cdef struct ReplayLog:
     ReplayColumn timeouts_ms
     ReplayColumn ends_ms
     int64_t end_count           # the number of cancelled timers
-    ReplayColumn end_order      # their rows, by ends_ms
+    ReplayColumn end_order      # the rows of the cancelled timers, by ends_ms
 
 cdef struct ReplaySlab:
     ReplaySlab* next
@@ -33,13 +33,13 @@ cdef struct Replay:
     ReplaySlab* slabs
     Entry* free                 # entries to reuse, linked by next
     Entry** by_row              # the pending timers; NULL before the start and after the end
-    int8_t* outcomes            # by row, as at_ms
-    int64_t* at_ms
-    int64_t ended               # position in end_order
+    int8_t* outcomes            # by row
+    int64_t* at_ms              # by row: the time of the outcome
+    int64_t ended               # number of items of end_order that have been replayed
     int64_t pending
     int64_t peak
     int64_t fired
     int64_t wakeups
     bint sleeps                 # the reaper sleeps until sleeps_until_ms; False: until the next add
-    int64_t sleeps_until_ms     # an earlier add moves it, a cancel does not
+    int64_t sleeps_until_ms     # an add of an earlier timer moves this, a cancel does not
     Lateness lateness

@@ -83,7 +83,7 @@ cdef class TimingWheel:
         cdef int64_t expiration = integer_argument(expiration_ms, "expiration_ms")
         cdef int64_t deadline_before = hw_peek64(&task.task.deadline_ms)
         cdef bint claimed
-        timing_wheel_itself(self)
+        timing_wheel_check_itself(self)
         if task_state(&task.task) == TASK_CANCELLED:
             return False
         claimed = task_claim(task, self.timer)
@@ -115,7 +115,7 @@ cdef class TimingWheel:
             3
         """
         cdef int64_t time = integer_argument(time_ms, "time_ms")
-        timing_wheel_itself(self)
+        timing_wheel_check_itself(self)
         if time < 0:
             return
         with nogil:
@@ -143,7 +143,7 @@ cdef class TimingWheel:
         cdef Entry* entry
         cdef TimerTask task
         cdef list due = []
-        timing_wheel_itself(self)
+        timing_wheel_check_itself(self)
         with nogil:
             timer_advance(self.timer, now)
         while True:
@@ -167,7 +167,7 @@ cdef class TimingWheel:
         """
         cdef int64_t next_ms = 0
         cdef bint found = True
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         lock_with_gil(self.timer)
         if list_is_empty(&self.timer.ready):
             found = timer_next_locked(self.timer, &next_ms)
@@ -179,26 +179,26 @@ cdef class TimingWheel:
     @property
     def tick_ms(self):
         """Length of a tick of this level."""
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         return self.timer.wheel.levels[self.depth].tick_ms
 
     @property
     def wheel_size(self):
         """Number of buckets per level."""
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         return self.timer.wheel.wheel_size
 
     @property
     def interval_ms(self):
         """Interval that this level covers: tick_ms * wheel_size."""
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         return <object>self.timer.wheel.levels[self.depth].tick_ms * self.timer.wheel.wheel_size
 
     @property
     def current_time_ms(self):
         """Time on the clock of this level, a multiple of its tick_ms."""
         cdef int64_t current_time_ms
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         lock_with_gil(self.timer)
         current_time_ms = self.timer.wheel.levels[self.depth].current_time_ms
         lock_release(self.timer)
@@ -209,7 +209,7 @@ cdef class TimingWheel:
         """View of the level above, or None if it does not exist yet."""
         cdef TimingWheel view
         cdef int32_t level_count
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         lock_with_gil(self.timer)
         level_count = self.timer.wheel.level_count
         lock_release(self.timer)
@@ -227,7 +227,7 @@ cdef class TimingWheel:
 
     def __len__(self):
         """Return the number of pending tasks. In a view, only its level and the levels above count."""
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         if self.depth == 0:
             return hw_peek64(&self.timer.pending)
         return sum(len(bucket.tasks) for level in self.snapshot().levels for bucket in level.buckets)
@@ -245,11 +245,11 @@ cdef class TimingWheel:
             >>> [level.tick_ms for level in wheel.snapshot().levels]
             [1, 4]
         """
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         return timer_snapshot(self.timer, self.depth)
 
     def __repr__(self):
-        timing_wheel_set_up(self)
+        timing_wheel_check_set_up(self)
         return (f"<{type(self).__name__} level {self.depth + 1}, tick_ms={self.tick_ms}, "
                 f"wheel_size={self.wheel_size}, current_time_ms={self.current_time_ms}, {len(self)} pending>")
 
@@ -265,14 +265,14 @@ cdef Entry* timer_take_until(Timer* timer, const Instant* now) noexcept:
     return entry
 
 
-cdef bint timing_wheel_set_up(TimingWheel self) except False:
+cdef bint timing_wheel_check_set_up(TimingWheel self) except False:
     if self.timer is NULL:
         raise RuntimeError("this wheel has not been set up: call super().__init__()")
     return True
 
 
-cdef bint timing_wheel_itself(TimingWheel self) except False:
-    timing_wheel_set_up(self)
+cdef bint timing_wheel_check_itself(TimingWheel self) except False:
+    timing_wheel_check_set_up(self)
     if self.depth:
         raise TypeError("this is a view of an overflow wheel; add to, advance and poll the wheel itself")
     return True

@@ -1,8 +1,9 @@
 """A check that only the main interpreter of a process imports the core.
 
 The C variables of the core belong to the process: its classes, its fork handlers, the clock of its loops. So only one
-interpreter can use the core, and that interpreter must live as long as the process. Cython's own check admits the first
-interpreter, which may be a short-lived one, and then refuses the main one. So this check runs before the core is loaded.
+interpreter can use the core, and that one must live as long as the process. Cython's own check admits the first
+interpreter, which may be a short-lived one, and then refuses the main one. So this check runs before the core is
+loaded.
 """
 
 import importlib

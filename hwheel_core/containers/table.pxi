@@ -148,7 +148,7 @@ cdef int table_find(DictTable* self, object key, uint64_t hash, DictEntry** foun
 
     Comparing keys may run foreign code that changes the table. The result is valid until foreign code runs again. Entries
     with equal hashes stay in one chain, in the order in which they were added. So if the compared entry is still present
-    after a change, the search continues behind it, and also finds entries that were added in the meantime.
+    after a change, the search continues behind it, and also finds entries that were added since.
     """
     cdef DictEntry* entry
     cdef object other

@@ -168,7 +168,7 @@ cdef bint timers_run(LoopTimers self) except False:
 # right callback.
 #
 # An interrupted loop may lose such a call or make it twice. So the handle stays in `LoopTimers.offered` until the loop calls
-# it. Each handle is called once. A handle that moves in the meantime is not called. A call that is overdue counts as lost and
+# it. Each handle is called once. A handle that moves before the call is not called. A call that is overdue counts as lost and
 # is requested again.
 
 

@@ -50,7 +50,7 @@ cdef bint purgatory_add_watcher(PurgatoryCore self, OperationCore operation, Wat
     except BaseException as error:
         if purgatory_withdraw(self, operation, watcher, None) or not isinstance(error, TimerClosed):
             raise
-    if not purgatory_watches(self, watcher):    # completed in the meantime, or returned by close()
+    if not purgatory_watches(self, watcher):    # the operation was completed or returned by close() in between
         operation.cancel()
         purgatory_leave_lists(self, watcher)
     return False
@@ -78,7 +78,7 @@ cdef bint purgatory_add(PurgatoryCore self, OperationCore operation, object keys
     if hw_peek(&operation.completed):
         return False
     if operation_is_watched(operation) or task_state(&operation.task) == TASK_CANCELLED:
-        if hw_peek(&operation.completed):       # another thread has completed it in the meantime
+        if hw_peek(&operation.completed):       # another thread has completed the operation in between
             return False
         raise ValueError("the operation is already in a purgatory, or was cancelled; create a new one")
     watcher = watcher_new(operation, len(watched_keys))

@@ -180,7 +180,7 @@ cdef object periodic_delay(Timer* timer, PeriodicTask self, Deadline* deadline):
 
 
 cdef bint periodic_restart(Timer* timer, PeriodicTask self) except -1:
-    """Add a task for its next run. Return False if it was cancelled or the timer closed in the meantime.
+    """Add a task for its next run. Return False if it was cancelled or the timer closed during the run.
 
     A run that takes longer than the interval misses times of the grid: "skip" continues at the next time in the future, "burst"
     makes up for each one, "delay" waits a whole interval from now.

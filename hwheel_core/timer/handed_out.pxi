@@ -177,7 +177,7 @@ cdef bint handed_set_task(HandedOut self, TimerTask task) except -1:
 
 
 cdef bint handed_cancel_future(HandedOut self) except -1:
-    """Return False if the future says that the run has begun. If it cannot say, begin() decides."""
+    """Cancel the executor's future. Return False if it reports that the run has begun. If it cannot tell, begin() decides."""
     if self.future is None:
         return True
     try:

@@ -241,7 +241,7 @@ cdef bint timer_close(Timer* self, bint finishing) noexcept nogil:
     hw_poke(&self.closed, True)
     hw_poke(&self.finishing, finishing and (first or self.finishing))   # closing cannot be undone
     if HW_INBOXES:
-        inboxes_open_locked(self)       # the timer is closed: they accept nothing from now on
+        inboxes_open_locked(self)       # accept nothing from now on, because the timer is closed
     while self.adding:
         lock_yield(self)
     lock_release(self)

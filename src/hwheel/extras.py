@@ -32,7 +32,7 @@ class MissingExtraError(HwheelError, ModuleNotFoundError):
 def require(name: str, *extras: str, without: Collection[str] = ()) -> None:
     """Raise MissingExtraError if ``name`` lacks packages of these extras.
 
-    The modules are imported, because an installed module can be broken; its own error passes through.
+    The modules are imported, because an installed module can be broken. The error of a broken module passes through.
 
     Args:
         name: The module or command, for the message.
@@ -66,7 +66,7 @@ def _is_there(module: str) -> bool:
     try:
         importlib.import_module(module)
     except ModuleNotFoundError as error:
-        # Only the module itself or its parent package is the extra's. Anything else is missing inside the module.
+        # The extra is missing only if the error names the module or its parent package. Otherwise the module is broken.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         return False

@@ -81,7 +81,7 @@ class TimerCollector(Collector):
 class PurgatoryCollector(Collector):
     """PurgatoryCollector(*purgatories)
 
-    Collect the ``stats()`` of purgatories, as ``TimerCollector``, with the label "purgatory".
+    Collect the ``stats()`` of purgatories, as ``TimerCollector`` does for timers, with the label "purgatory".
 
     >>> from hwheel.metrics import PurgatoryCollector
     >>> from hwheel.purgatory import DelayedOperationPurgatory
@@ -108,7 +108,7 @@ class PurgatoryCollector(Collector):
 
 
 def timer_families(stats: Mapping[str, TimerStats]) -> Iterator[Metric]:
-    """Yield the metric families of timers by name."""
+    """Yield the metric families of timers. The keys of ``stats`` are their names."""
     yield from _families("timer", _TIMER_COUNTERS, _TIMER_GAUGES, stats)
     lateness = GaugeMetricFamily(
         "hwheel_timer_lateness_seconds",
@@ -122,7 +122,7 @@ def timer_families(stats: Mapping[str, TimerStats]) -> Iterator[Metric]:
 
 
 def purgatory_families(stats: Mapping[str, PurgatoryStats]) -> Iterator[Metric]:
-    """Yield the metric families of purgatories by name."""
+    """Yield the metric families of purgatories. The keys of ``stats`` are their names."""
     return _families("purgatory", _PURGATORY_COUNTERS, _PURGATORY_GAUGES, stats)
 
 
@@ -145,7 +145,7 @@ def _by_name(sources: tuple[Any, ...], kind: type[Any]) -> dict[str, Any]:
 def _families(
     label: str, counters: dict[str, str], gauges: dict[str, str], stats: Mapping[str, Any]
 ) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-    """Yield a family for each counter, with a value for each source."""
+    """Yield a family for each counter and gauge, with a value for each name in ``stats``."""
     for kind, descriptions in ((CounterMetricFamily, counters), (GaugeMetricFamily, gauges)):
         for counter, description in descriptions.items():
             family = kind(f"hwheel_{label}_{counter}", description, labels=[label])

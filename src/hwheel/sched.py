@@ -200,8 +200,8 @@ class scheduler:
     def run(self, blocking: bool = True) -> Any:
         """Run the events, each at its time, until the queue is empty.
 
-        An exception in an action ends run(). It can be called again: that event is gone, and all others are still
-        there. If Ctrl-C interrupts run(), an event is gone only if its action has begun.
+        An exception in an action ends run(). The event of this action is gone; all others are still in the queue, and
+        run() can be called again. If Ctrl-C interrupts run(), an event is gone only if its action has begun.
 
         Args:
             blocking: False: run only the events whose time has come.
@@ -237,12 +237,12 @@ class scheduler:
                     try:
                         del self._events[number]
                     except KeyError:
-                        continue  # another thread has just cancelled it
+                        continue  # another thread has just cancelled or run the event
                     event.action(*event.argument, **event.kwargs)
                     event = None
                     delayfunc(0)  # give other threads a turn
                     continue
-                event = None  # so that cancel() releases the event while this waits
+                event = None  # so that cancel() releases the event while this run() waits
                 if not blocking:
                     return delay
                 if delayfunc is not _sleep:
@@ -284,7 +284,7 @@ class scheduler:
     def _wake(self) -> None:
         """Make each run() that waits check the queue again. Call this after a change."""
         for sleeper in [*self._sleepers]:
-            with contextlib.suppress(RuntimeError):  # it is awake already
+            with contextlib.suppress(RuntimeError):  # the lock is free: this run() is awake already
                 sleeper.release()
             self._sleepers.pop(sleeper, None)
 

@@ -22,7 +22,7 @@ with needed_by("hwheel.twisted", "twisted"):
 
 __all__ = ["WheelDelayedCall", "WheelReactor", "install"]
 
-LONGEST_S = 2.0**31  # the longest delay for a loop; a longer call is rescheduled then
+LONGEST_S = 2.0**31  # the longest delay that a loop receives; a call with a longer one is rescheduled after this time
 
 
 class WheelDelayedCall(DelayedCall):
@@ -30,7 +30,7 @@ class WheelDelayedCall(DelayedCall):
 
     _reactor: "WheelReactor"
     _handle: TimerHandle
-    _is_far = False  # the handle runs before the deadline, because that is beyond LONGEST_S
+    _is_far = False  # True: the deadline is beyond LONGEST_S, so the handle runs before it
 
     def reset(self, secondsFromNow: float) -> None:
         """Move the call to ``secondsFromNow`` seconds from now.
@@ -88,11 +88,11 @@ class WheelDelayedCall(DelayedCall):
     def _move(self, time: float, delay: float) -> None:
         if time != time:
             raise ValueError("a number of seconds must not be NaN")
-        reached = min(delay, LONGEST_S)
+        handle_delay = min(delay, LONGEST_S)
         # A call that was due when it was added has a handle of the base loop, which cannot be moved.
         reschedule = getattr(self._handle, "reschedule", None)
-        if reschedule is None or not reschedule(reached):
-            handle = self._reactor._asyncioEventloop.call_later(reached, self._run)
+        if reschedule is None or not reschedule(handle_delay):
+            handle = self._reactor._asyncioEventloop.call_later(handle_delay, self._run)
             self._handle.cancel()
             self._handle = handle
         self.time = time
@@ -152,7 +152,8 @@ class WheelReactor(AsyncioSelectorReactor):
         """
         assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
         seconds = self.seconds
-        call = WheelDelayedCall(seconds() + delay, callable, args, kw, self._cancelCallLater, _never, seconds=seconds)
+        due = seconds() + delay
+        call = WheelDelayedCall(due, callable, args, kw, self._cancelCallLater, _ignore_move, seconds=seconds)
         call._reactor = self
         if delay > LONGEST_S:
             call._is_far = True
@@ -202,11 +203,11 @@ class WheelReactor(AsyncioSelectorReactor):
             False
         """
         PosixReactorBase.stop(self)
-        self._asyncioEventloop.call_soon(self.runUntilCurrent)  # notices that the reactor was stopped
+        self._asyncioEventloop.call_soon(self.runUntilCurrent)  # this method notices that the reactor was stopped
 
 
-def _never(call: DelayedCall) -> None:
-    """Ignore a move: Twisted's DelayedCall reports it to the reactor, but ours moves its handle."""
+def _ignore_move(call: DelayedCall) -> None:
+    """Do nothing. Twisted's DelayedCall reports a move to the reactor, but WheelDelayedCall moves its own handle."""
 
 
 def install(eventloop: AbstractEventLoop | None = None) -> WheelReactor:

@@ -16,7 +16,7 @@ else:
 _Ts = TypeVarTuple("_Ts")
 Loop = TypeVar("Loop", bound=asyncio.AbstractEventLoop)
 
-_making = RLock()  # so that concurrent callers get the same class
+_deriving = RLock()  # so that concurrent callers get the same class
 
 
 class WheelTimersMixin(Base):
@@ -73,8 +73,9 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
     """Derive an event loop class with its timers on the wheel.
 
     Args:
-        base: An event loop class, such as ``uvloop.Loop``. Only these public methods of it are used: ``call_at``,
-            ``call_later``, ``call_soon``, ``time``, ``is_running``, ``get_debug``, and ``call_exception_handler``.
+        base: An event loop class, such as ``uvloop.Loop``. The timers call only these public methods of it:
+            ``call_at``, ``call_later``, ``call_soon``, ``time``, ``is_running``, ``get_debug``, and
+            ``call_exception_handler``.
 
     Returns:
         A subclass of ``base``: the same one for each call with this base.
@@ -93,15 +94,15 @@ def wheel_loop(base: type[Loop]) -> type[Loop]:
         raise TypeError(f"base must be an event loop class with a call_at method, got {base!r}")
     if issubclass(base, WheelTimersMixin):
         return base
-    with _making:
-        return _made_of(base)
+    with _deriving:
+        return _derived_from(base)
 
 
-def _made_of(base: type[Loop]) -> type[Loop]:
+def _derived_from(base: type[Loop]) -> type[Loop]:
     bases = (WheelTimersMixin, base)
-    for made in base.__subclasses__():  # a cache that keeps no class alive
-        if made.__bases__ == bases and made.__module__ == "hwheel.asyncio":
-            return made
+    for subclass in base.__subclasses__():  # a cache that keeps no class alive
+        if subclass.__bases__ == bases and subclass.__module__ == "hwheel.asyncio":
+            return subclass
     name = f"Wheel{base.__name__.lstrip('_')}"
     doc = f"{base.__module__}.{base.__qualname__}, with its timers on the wheel."
     return type(name, bases, {"__module__": "hwheel.asyncio", "__doc__": doc})  # pyright: ignore[reportReturnType]

@@ -117,7 +117,7 @@ class PeriodicCall:
             return False
 
     def _arm(self) -> None:
-        jitter, error = self._grid.draw()
+        jitter, error = self._grid.draw_jitter()
         self._when = self._grid.next(self._loop.time(), jitter)
         self._handle = self._loop.call_at(self._when, self._due)
         if error is not None:
@@ -167,19 +167,19 @@ class PeriodicCall:
 class Grid:
     """The deadlines of a call_every: the start plus multiples of the interval, so that they do not drift."""
 
-    def __init__(self, interval: float, missed_ticks: str, jitter: float, draw: Callable[[], float] | None) -> None:
-        self.interval, self._missed_ticks, self._jitter, self._draw = interval, missed_ticks, jitter, draw
+    def __init__(self, interval: float, missed_ticks: str, jitter: float, random: Callable[[], float] | None) -> None:
+        self.interval, self._missed_ticks, self._jitter, self._random = interval, missed_ticks, jitter, random
 
     def begin(self, now: float) -> None:
-        """Start a grid whose first time is one interval from now."""
+        """Start the grid again: its first time is one interval after `now`."""
         self._start, self._count = now, 0
 
-    def draw(self) -> tuple[float, BaseException | None]:
-        """Return the jitter of the next run in seconds, or 0.0 and an error."""
-        if self._draw is None:
+    def draw_jitter(self) -> tuple[float, BaseException | None]:
+        """Return (the jitter of the next run in seconds, None), or (0.0, the error of the source)."""
+        if self._random is None:
             return 0.0, None
         try:
-            fraction = self._draw()
+            fraction = self._random()
             if not isinstance(fraction, float) or not 0 <= fraction <= 1:
                 raise ValueError(f"random() must return a float from 0 to 1, got {fraction!r}")
             return fraction * self._jitter, None
@@ -270,9 +270,9 @@ def call_every(
 
 
 def _seconds(name: str, value: Any) -> float:
-    """Return a non-negative number of seconds. Less than half a nanosecond counts as zero, as in a timer.
+    """Return a non-negative number of seconds. Less than half a nanosecond becomes zero, as in a timer.
 
-    With such an interval, the deadlines of a grid would never advance.
+    With a shorter interval, the deadlines of a grid would never advance.
     """
     is_positive = ceil_milliseconds(value, name) != 0
     seconds = float(value)

@@ -21,7 +21,7 @@ if sys.platform == "linux" and getattr(asyncio.BaseEventLoop.time, "__module__",
 # Before Python 3.14, asyncio uses its own function, which 3.14 deprecates.
 is_coroutine_function = inspect.iscoroutinefunction if sys.version_info >= (3, 14) else asyncio.iscoroutinefunction
 KNOWS_DEBUG = "debug" in inspect.signature(format_helpers._format_callback_source).parameters
-OWN_FILES = (__file__.removesuffix("timers.py"),)
+OWN_FOLDER = __file__.removesuffix("timers.py")
 
 
 _living: dict[weakref.ref[Any], None] = {}  # of WheelTimers
@@ -41,9 +41,9 @@ class WheelTimers(LoopTimers):
     """The timers of a loop, with asyncio's reports and checks."""
 
     def __new__(cls, loop: asyncio.AbstractEventLoop, base: object) -> Self:
-        made = super().__new__(cls, loop, base)
-        _living[weakref.ref(made, forget)] = None
-        return made
+        timers = super().__new__(cls, loop, base)
+        _living[weakref.ref(timers, forget)] = None
+        return timers
 
     def _show(self, handle: LoopHandle) -> str:
         return f"<{' '.join(self._describe(handle))}>"
@@ -61,7 +61,7 @@ class WheelTimers(LoopTimers):
         return info
 
     def _source(self, handle: LoopHandle) -> str:
-        """Return asyncio's description of a callback. From Python 3.13 on, it has the arguments only in debug mode."""
+        """Return asyncio's description of the callback, from Python 3.13 on with the arguments only in debug mode."""
         options = {"debug": self.debug} if KNOWS_DEBUG else {}
         callback = handle._callback._on_timeout if isinstance(handle._callback, Timeout) else handle._callback
         return str(format_helpers._format_callback_source(callback, handle._args or (), **options))
@@ -77,7 +77,7 @@ class WheelTimers(LoopTimers):
     # --- debug mode ------------------------------------------------------------------------------------------------
 
     def _check_call(self, callback: Callable[..., object]) -> None:
-        """Check the thread and the type of the callback."""
+        """Raise RuntimeError in a thread other than the loop's, and TypeError for a callback of the wrong type."""
         if self.loop.is_running() and asyncio._get_running_loop() is not self.loop:
             raise RuntimeError("Non-thread-safe operation invoked on an event loop other than the current one")
         if asyncio.iscoroutine(callback) or is_coroutine_function(callback):
@@ -88,7 +88,7 @@ class WheelTimers(LoopTimers):
     def _stack(self) -> StackSummary:
         """Return the caller's stack, without frames of this package."""
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(OWN_FILES):
+        while frame is not None and frame.f_code.co_filename.startswith(OWN_FOLDER):
             frame = frame.f_back
         return format_helpers.extract_stack(frame)
 

@@ -14,7 +14,7 @@ _V = TypeVar("_V")
 
 
 class _TimedCache(CacheCore[_K, _V], MutableMapping[_K, _V]):
-    """What TTLCache and TLRUCache have in common."""
+    """The base class of TTLCache and TLRUCache."""
 
     def _begin(self, maxsize: float, span: Any, timer: Callable[[], Any]) -> None:
         owner = getattr(timer, "__self__", None)
@@ -29,7 +29,7 @@ class _TimedCache(CacheCore[_K, _V], MutableMapping[_K, _V]):
         return each(self._columns()[0])
 
     def values(self) -> ValuesView[_V]:
-        """Return a view of the values. Iterating over it uses each entry, and skips those that have left the cache."""
+        """Return a view of the values. Iteration counts as a use of each entry, and skips entries that have left."""
         return _Values(self)
 
     def items(self) -> ItemsView[_K, _V]:
@@ -100,7 +100,7 @@ class TTLCache(_TimedCache[_K, _V]):
     Raises:
         ValueError: ``maxsize`` is negative. Setting a value that is larger than ``maxsize`` raises this, too.
 
-    Thread-safe, without a lock of the caller's.
+    Thread-safe; the caller needs no lock.
 
     >>> from hwheel import ManualTimer
     >>> from hwheel.cachetools import TTLCache
@@ -149,7 +149,7 @@ class TLRUCache(_TimedCache[_K, _V]):
     Raises:
         ValueError: ``maxsize`` is negative. Setting a value that is larger than ``maxsize`` raises this, too.
 
-    Thread-safe, without a lock of the caller's. ``ttu`` may run in several threads at once.
+    Thread-safe; the caller needs no lock. ``ttu`` may run in several threads at once.
 
     >>> from hwheel import ManualTimer
     >>> from hwheel.cachetools import TLRUCache

@@ -13,26 +13,26 @@ _MISSING = object()
 
 
 class _Flight:
-    """A call of another thread that others wait for."""
+    """A call that runs in one thread, and for which other threads may wait."""
 
     __slots__ = ("error", "landed", "running", "thread", "value")
 
     def __init__(self) -> None:
-        self.running = threading.Lock()  # until the call has ended; a Ctrl-C cannot interrupt its release
+        self.running = threading.Lock()  # held until the call has ended; a Ctrl-C cannot interrupt its release
         self.running.acquire()
         self.thread = threading.get_ident()
         self.error: Exception | None = None
         self.value: Any = None
-        self.landed = False
+        self.landed = False  # True: `value` is the result
 
 
 _waits: dict[int, _Flight] = {}  # by thread, the flight that it waits for
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_waits.clear)  # new threads may get the numbers of these threads
+    os.register_at_fork(after_in_child=_waits.clear)  # new threads may get the identifiers of the parent's threads
 
 
 def _needs(flight: _Flight | None, thread: int) -> bool:
-    """Return True if a flight cannot end before a thread goes on: it runs there, or waits for a flight that does."""
+    """Return True if a flight needs a thread to end: it runs in the thread, or waits for a flight that does."""
     seen = set()
     while flight is not None and flight not in seen:
         if flight.thread == thread:
@@ -68,7 +68,7 @@ class ThreadFlights:
                 self._forget(key, mine)
             if flight is mine:
                 return mine.value
-            if not flight.running.locked():  # it has just ended, or a Ctrl-C struck before it was forgotten
+            if not flight.running.locked():  # the flight has just ended, or a Ctrl-C struck before it was forgotten
                 self._forget(key, flight)
                 continue
             if not self._wait(flight, mine.thread):
@@ -87,8 +87,8 @@ class ThreadFlights:
                     self._flights.pop(key, None)
 
     def _wait(self, flight: _Flight, thread: int) -> bool:
-        """Wait for the end of a flight. Return False at once if the flight cannot end before this thread goes on."""
-        # Before the check: of two threads that are about to wait for each other, the second one sees both entries.
+        """Wait for the end of a flight. Return False at once if the flight needs this thread to end."""
+        # Set before the check: of two threads that are about to wait for each other, the second one sees both entries.
         _waits[thread] = flight
         try:
             if _needs(flight, thread):
@@ -96,7 +96,7 @@ class ThreadFlights:
             with flight.running:
                 return True
         finally:
-            _waits.pop(thread, None)  # a signal handler may have forked in between
+            _waits.pop(thread, None)  # missing in the child if a signal handler has forked
 
     def _fly(self, flight: _Flight, call: CachedCall, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
@@ -111,17 +111,17 @@ class ThreadFlights:
 
 
 class _TaskFlight:
-    """A call that tasks wait for."""
+    """A call that runs in a task of its own, and for which other tasks wait."""
 
     __slots__ = ("__weakref__", "task", "waiters", "waits_for")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[Any] | None = None
         self.waiters = 0
-        self.waits_for: list[_TaskFlight] = []  # what its function awaits, also in tasks that the function has started
+        self.waits_for: list[_TaskFlight] = []  # flights that its function awaits, also in tasks that it has started
 
     def needs(self, other: "_TaskFlight") -> bool:
-        """Return True if this call cannot end before another one goes on: it is the same, or waits for it."""
+        """Return True if this flight needs another one to end: it is the same one, or waits for it."""
         seen: set[_TaskFlight] = set()
         left = [self]
         while left:
@@ -134,7 +134,8 @@ class _TaskFlight:
         return False
 
 
-_flight: ContextVar[_TaskFlight | None] = ContextVar("hwheel.cachetools.flight", default=None)  # the innermost one
+# The innermost flight whose function runs in this context.
+_flight: ContextVar[_TaskFlight | None] = ContextVar("hwheel.cachetools.flight", default=None)
 
 
 class TaskFlights:
@@ -142,7 +143,7 @@ class TaskFlights:
 
     def __init__(self, call: CachedCall) -> None:
         self._call = call
-        # A running task keeps its flight. Weak, so that those of a closed loop can be freed with it.
+        # A running task keeps its flight alive. The dictionary is weak so that flights are freed with a closed loop.
         self._flights: WeakValueDictionary[Any, _TaskFlight] = WeakValueDictionary()
 
     async def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -151,7 +152,7 @@ class TaskFlights:
         value = self._call._look(key, _MISSING)
         if value is not _MISSING:
             return value
-        flight_key = id(asyncio.get_running_loop()), key  # a flight keeps its loop, so no other one has its id
+        flight_key = id(asyncio.get_running_loop()), key  # a flight keeps its loop alive, so no other loop has its id
         flight, outer = self._flights.get(flight_key), _flight.get()
         if flight is None:
             return await self._wait(flight_key, self._begin(flight_key, args, kwargs), outer)
@@ -169,7 +170,7 @@ class TaskFlights:
         return flight
 
     async def _wait(self, flight_key: Any, flight: _TaskFlight, outer: _TaskFlight | None) -> Any:
-        """Wait for a flight, on behalf of the flight whose function makes this call, if there is one."""
+        """Wait for a flight. outer: the flight whose function makes this call, or None."""
         task: Any = flight.task
         flight.waiters += 1
         if outer is not None:
@@ -182,7 +183,7 @@ class TaskFlights:
             flight.waiters -= 1
             if not flight.waiters:
                 self._land(flight_key, flight)
-                if not task.get_loop().is_closed():  # else the garbage collector ends this call
+                if not task.get_loop().is_closed():  # otherwise the garbage collector is ending this coroutine
                     task.cancel()
 
     async def _fly(self, flight: _TaskFlight, key: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ _R = TypeVar("_R", covariant=True)
 
 
 class CacheInfo(NamedTuple):
-    """What ``cache_info()`` returns."""
+    """The result of ``cache_info()``."""
 
     hits: int
     misses: int
@@ -27,7 +27,7 @@ CacheInfo.__module__ = "hwheel.cachetools"
 
 
 class Cached(Protocol[_P, _R]):
-    """For type hints: what ``@cached`` makes of a function."""
+    """The type of a function that ``@cached`` decorates, for type hints."""
 
     cache_key: Callable[..., Any]
 
@@ -53,11 +53,11 @@ def info_of(call: CachedCall) -> CacheInfo:
 
 
 class _CachedFunction(CachedCall):
-    """What ``@cached`` makes of a function."""
+    """A function that ``@cached`` decorates."""
 
     def __init__(self, function: Callable[..., Any], settings: tuple[Any, ...], single_flight: bool) -> None:
         functools.update_wrapper(self, function)
-        vars(self).pop("cache_info", None)  # of a cached coroutine function that is cached again
+        vars(self).pop("cache_info", None)  # copied if `function` is itself a cached coroutine function
         self.cache_key = settings[1]
         flights = ThreadFlights() if single_flight else None
         self._set_up(function, None, settings, settings[1] is keys.hashkey, flights)
@@ -85,7 +85,7 @@ class _CachedFunctionWithInfo(_CachedFunction):
 
 
 def locked_info(call: CachedCall) -> CacheInfo:
-    """Return the info of a call, under the lock if there is one."""
+    """Return info_of(call). If the call has a lock, hold it to read the cache."""
     if call.cache_lock is None:
         return info_of(call)
     with call.cache_lock:
@@ -109,7 +109,7 @@ def cached_coroutine_function(function: Callable[..., Any], call: Any) -> Any:
 
 
 def check_options(function: Any, condition: Any, single_flight: bool) -> bool:
-    """Return True if a function is a coroutine function. Raise TypeError for options that exclude each other."""
+    """Return True if the function is a coroutine function. Raise TypeError for options that exclude each other."""
     is_coroutine = inspect.iscoroutinefunction(function)
     if condition is not None and (is_coroutine or single_flight):
         raise TypeError("condition= cannot be combined with single flight, which coroutine functions always have")

@@ -6,7 +6,7 @@ __all__ = ["hashkey", "methodkey", "typedkey", "typedmethodkey"]
 
 
 class _Keywords:
-    """Separates positional from keyword arguments in a key. A class, because pickling keeps its identity."""
+    """The separator of positional and keyword arguments in a key. A class, because pickling keeps its identity."""
 
 
 def hashkey(*args: Any, **kwargs: Any) -> tuple[Any, ...]:

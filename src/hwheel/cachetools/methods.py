@@ -14,11 +14,11 @@ from hwheel_core import CachedCall
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R", covariant=True)
-_OTHERS = "__cachetools_cachedmethods"  # an instance's attribute, as in cachetools: calls that super() reaches
+_OVERRIDDEN = "__cachetools_cachedmethods"  # the attribute, named as in cachetools, for the calls that super() reaches
 
 
 class CachedMethod(Protocol[_P, _R]):
-    """For type hints: what ``@cachedmethod`` makes of a method."""
+    """The type of a method that ``@cachedmethod`` decorates, for type hints."""
 
     def __get__(self, instance: Any, owner: type | None = None, /) -> Cached[_P, _R]: ...
 
@@ -109,7 +109,7 @@ class _CachedMethod:
         key: Any = self._name
         if found is not self:
             # super() must neither find nor replace the call of the method that overrides this one.
-            calls, key = _kept(instance, self._name, calls, _OTHERS, {}), self
+            calls, key = _kept(instance, self._name, calls, _OVERRIDDEN, {}), self
         call = calls.get(key)
         return _kept(instance, self._name, calls, key, self._call_of(instance)) if call is None else call
 
@@ -139,7 +139,7 @@ def _attributes(instance: Any, name: str) -> Any:
 
 
 def _kept(instance: Any, name: str, calls: Any, key: Any, value: Any) -> Any:
-    """Return calls.setdefault(key, value)."""
+    """Return calls.setdefault(key, value). Explain the error if `calls` is read-only."""
     try:
         return calls.setdefault(key, value)
     except TypeError:
@@ -149,7 +149,7 @@ def _kept(instance: Any, name: str, calls: Any, key: Any, value: Any) -> Any:
 
 
 class _Unbound:
-    """A cached method as an attribute of the class. No function: mock.create_autospec() treats those differently."""
+    """A cached method as an attribute of the class. Not a function: mock.create_autospec() treats those differently."""
 
     def __init__(self, method: _CachedMethod, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)

@@ -12,22 +12,22 @@ _timers: dict[str, BaseTimer] = {}
 
 
 def shared_timer(name: str, **options: Any) -> BaseTimer:
-    """Return the process's timer of this name, for containers that are given none. It is never closed.
+    """Return the process's timer of this name, for containers that get no timer. It is never closed.
 
-    Two threads may create it at once; one of the two timers is then dropped, before it has started a thread.
+    If two threads create it at once, one of the two timers is dropped before it has started a thread.
     """
     timer = _timers.get(name)
     return _timers.setdefault(name, SystemTimer(name, **options)) if timer is None else timer
 
 
-# Helpers of the containers with many entries. Each of them lets other threads run in between: freeing, comparing, or
-# formatting everything at once would hold the GIL.
+# Helpers for containers with many entries. They free, compare, and format one entry at a time, so that other threads
+# can run in between.
 
 MISSING: Any = object()
 
 
 def each(items: list[_T]) -> Iterator[_T]:
-    """Iterate over a list that no one else uses, and release it gradually."""
+    """Yield the items of a list and remove them from it. The caller must not use the list any more."""
     items.reverse()
     while items:
         yield items.pop()
@@ -39,7 +39,7 @@ def is_equal(found: object, value: object) -> bool:
 
 
 def repr_of(pairs: Iterable[tuple[Any, Any]]) -> str:
-    """Return what a dict of these pairs shows."""
+    """Return the repr of a dict with these pairs."""
     text, separator = io.StringIO(), "{"
     for key, value in pairs:
         text.write(f"{separator}{key!r}: {value!r}")

@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 def delay_queue_timer(timer: BaseTimer | None) -> BaseTimer:
-    """Return the timer for a queue: the given one, or a shared one."""
+    """Return the timer for a queue: the given one, or by default the one that all queues share."""
     check_runs_here(timer, "a waiter of a queue")
     return shared_timer("delaying", executor="inline") if timer is None else timer
 

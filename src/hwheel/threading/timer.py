@@ -56,9 +56,9 @@ class Timer(threading.Timer):
     __module__ = "hwheel"
 
     # start() sets _task, which means "started", and _generation. The reaper, a single thread, sets _has_expired. The
-    # function's thread sets _runner and _over. cancel() and the end of the function set _is_finished. A thread that
-    # sets a flag checks for an event to set after it; a thread that creates an event checks the flag after it. So one
-    # of them sets the event.
+    # function's thread sets _runner and _over. cancel() and the function's return set _is_finished. A thread first sets
+    # a flag and then checks for an event to set; a thread first creates an event and then checks the flag. So one of
+    # them sets the event.
     _task: TimerTask | _NoTask | None
     _generation = 0  # of the engine, at start()
     _runner: threading.Thread | None = None  # where the function runs, or ran
@@ -349,7 +349,7 @@ def _create_engine() -> TimerEngine:
 
 
 def _after_fork_in_child() -> None:
-    """Reset the daemon flags, because the thread that forked is the main thread now, and the engine's threads."""
+    """Replace the engine's threads. Forget the daemon flags: the thread that forked is now the main thread."""
     global _here
     _here = _Here()
     if _engine is not None:

@@ -33,10 +33,10 @@ def begin_timer(timer: BaseTimer, name: str, on_error: OnError | None, on_missed
     timer.name = name
 
 
-def check_runs_here(timer: object, of: str) -> None:
-    """Raise ValueError if the timer runs its callbacks in other processes, to which `of` cannot be sent."""
+def check_runs_here(timer: object, what: str) -> None:
+    """Raise ValueError if the timer runs its callbacks in other processes, to which `what` cannot be sent."""
     if getattr(timer, "_runs_elsewhere", False):
-        raise ValueError(f"timer must not have an executor of processes: {of} cannot be sent to another process")
+        raise ValueError(f"timer must not have an executor of processes: {what} cannot be sent to another process")
 
 
 def whole_number(value: Any, name: str) -> int:

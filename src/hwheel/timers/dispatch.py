@@ -3,7 +3,7 @@
 | `executor=` | Dispatcher | Thread that runs callbacks |
 |---|---|---|
 | `"inline"` | `InlineDispatcher` | the reaper |
-| `None` | `ThreadDispatcher` | an executor thread of the timer's own |
+| `None` | `ThreadDispatcher` | the timer's own executor thread |
 | an executor | `ExecutorDispatcher` | chosen by the executor; one `submit()` for each task |
 
 With ``reaper=False`` the caller of ``advance_clock()`` takes the reaper's place.
@@ -44,20 +44,20 @@ class InlineDispatcher:
     """Runs expired tasks in the thread that finds them expired. The other dispatchers derive from this one."""
 
     has_executor_thread = False
-    runs_elsewhere = False  # in other processes
+    runs_elsewhere = False  # True: callbacks run in other processes
 
     def __init__(self, *, reaper: bool) -> None:
         self.threads = TimerThreads(reaper=reaper, executor=self.has_executor_thread)
 
     def dispatch(self, timer: BaseTimer, *, in_caller: bool = False) -> None:
-        """Dispatch the expired tasks. in_caller: this is a thread of the user's, where a Ctrl-C may be raised."""
+        """Dispatch the expired tasks. in_caller: the current thread is the caller's, in which Ctrl-C may strike."""
         if in_caller:
             _run_callbacks(timer, timer._run_ready, True)
         else:
             timer._run_ready()
 
     def drain(self, timer: BaseTimer, deadline: float | None) -> None:
-        """Run all expired tasks, until the deadline."""
+        """Run all expired tasks, or wait until the reaper has run them, at most until the deadline."""
         if self.threads.include_current() or not self.threads.any_alive():
             _run_callbacks(timer, timer._run_ready, True)
         else:
@@ -73,7 +73,7 @@ class InlineDispatcher:
         return True
 
     def wait_for_expiry(self, timer: BaseTimer, deadline: float | None) -> None:
-        """Wait for about as long as it takes until the next task expires. Without a reaper, advance the clock."""
+        """Wait until the next task may expire, at most MAX_POLL_S. Without a reaper, advance the clock."""
         next_deadline = timer.next_deadline
         wait = MIN_POLL_S if next_deadline is None else min(max(next_deadline - timer.time(), MIN_POLL_S), MAX_POLL_S)
         if self.threads.has_reaper:
@@ -83,10 +83,10 @@ class InlineDispatcher:
             self.dispatch(timer, in_caller=True)
 
     def wait_for_running(self, timer: BaseTimer, deadline: float | None) -> None:
-        """Wait until the callbacks that an executor is running now have ended. The timer's own threads have ended."""
+        """Wait until the callbacks that an executor is running have ended. The timer's threads must have ended."""
 
     def take_back(self, timer: BaseTimer) -> None:
-        """At the end of close(), return to the timer the tasks that never reached the executor."""
+        """At the end of close(), return the tasks that never reached the executor to the timer."""
 
 
 class ThreadDispatcher(InlineDispatcher):
@@ -106,11 +106,12 @@ class ExecutorDispatcher(InlineDispatcher):
         self._executor = executor
         processes = sys.modules.get("concurrent.futures.process")
         self.runs_elsewhere = processes is not None and isinstance(executor, processes.ProcessPoolExecutor)
-        # Submitted and not finished, by number; a forked child also has those of its parent. None: about to be filled.
+        # The submitted tasks that have not finished, by number. None: the core is taking the task out of the timer. A
+        # forked child also has the tasks of its parent.
         self._submitted: dict[int, HandedOut | None] = {}
         self._interrupted: deque[HandedOut] = deque()  # taken out, but Ctrl-C interrupted their submit()
-        # Released whenever a task finishes. It is no Event: Ctrl-C in the thread that waits could leave the lock of an
-        # Event taken, and then the executor's threads would hang.
+        # Released whenever a task finishes. Not an Event: Ctrl-C in the waiting thread could leave the lock of an Event
+        # taken, and then the executor's threads would hang.
         self._finish_signal = threading.Lock()
         self._finish_signal.acquire()
 
@@ -122,8 +123,8 @@ class ExecutorDispatcher(InlineDispatcher):
 
     def may_run_more(self, timer: BaseTimer) -> bool:
         generation = timer._generation()
-        # A snapshot is enough: a task that is taken out replaces a None. The dictionary also has the interrupted tasks.
-        return any([one is None or one.generation == generation for one in [*self._submitted.values()]])
+        # A snapshot is enough: before a task leaves the timer, there is a None for it. Interrupted tasks are included.
+        return any([handed is None or handed.generation == generation for handed in [*self._submitted.values()]])
 
     def drain(self, timer: BaseTimer, deadline: float | None) -> None:
         if not self.threads.include_current():
@@ -151,7 +152,7 @@ class ExecutorDispatcher(InlineDispatcher):
                 self._interrupted.remove(handed)
 
     def _wait_while(self, goes_on: Callable[[], object], deadline: float | None) -> None:
-        """Wait while goes_on() is true, which is asked again whenever a task has finished, until the deadline."""
+        """Wait until goes_on() is false, at most until the deadline. Check again whenever a task has finished."""
         while goes_on() and seconds_left(deadline) != 0:
             left = seconds_left(deadline)
             self._finish_signal.acquire(True, -1 if left is None else left)
@@ -159,7 +160,8 @@ class ExecutorDispatcher(InlineDispatcher):
     def _unfinished(self, timer: BaseTimer) -> list[HandedOut]:
         """Return the tasks that this process has submitted and that have not finished."""
         generation = timer._generation()
-        return [one for one in [*self._submitted.values()] if one is not None and one.generation == generation]
+        submitted = [*self._submitted.values()]
+        return [handed for handed in submitted if handed is not None and handed.generation == generation]
 
     def _submit(self, timer: BaseTimer, handed: HandedOut, in_caller: bool) -> None:
         handed.finish_signal = self._finish_signal
@@ -181,7 +183,7 @@ class ExecutorDispatcher(InlineDispatcher):
                 handed.give_up()
 
     def _follow(self, handed: HandedOut, future: Any, finish: Callable[[Any], None]) -> None:
-        """Learn from the future how the task ends, if it does not run in this process. Not every executor has one."""
+        """Make the future report its end, and let close() cancel it. Not every executor returns a future."""
         if callable(getattr(future, "add_done_callback", None)):
             if callable(getattr(future, "cancel", None)):
                 handed.set_future(future)
@@ -224,7 +226,7 @@ class _Timers(threading.local):
         self.timers: tuple[Any, ...] = ()
 
 
-_running = _Timers()  # the timers whose callbacks the current thread is inside of, except the timers' own threads
+_running = _Timers()  # the timers whose callbacks run in the current thread; not set in the timers' own threads
 
 
 def runs_here(timer: Any) -> bool:
@@ -233,7 +235,7 @@ def runs_here(timer: Any) -> bool:
 
 
 def _run_callbacks(timer: Any, run: Callable[..., object], *args: Any) -> None:
-    """Call ``run(*args)``, which runs callbacks of the timer."""
+    """Call ``run(*args)``, which runs callbacks of the timer. Until it returns, runs_here() is true in this thread."""
     before = _running.timers
     try:
         _running.timers = (*before, timer)

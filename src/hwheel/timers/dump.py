@@ -32,7 +32,7 @@ HEAD = struct.Struct(f">{len(MAGIC)}sHQ16s")
 PROTOCOL = 5
 MAX_PASSES = 1000  # of dump(); each pass checks the tasks that were added during the previous one
 NS_PER_MS = 1_000_000
-CHUNK = 500  # takes half a millisecond
+CHUNK = 500  # tasks; writing them takes half a millisecond
 NAP_S = 0.00005  # after each chunk; long enough for a waiting thread to take the GIL
 PLAIN_TYPES = {*map(id, (int, float, bool, str, bytes, type(None)))}  # by identity: not every type can be hashed
 Write = Callable[[list[TimerTask | TimerBatch]], bytes]
@@ -143,7 +143,11 @@ class _Writer:
         self._pickler.clear_memo()
 
     def write(self, tasks: list[Any]) -> None:
-        """Write a chunk: deadlines, {index: (terms, repeats)}, numbers of arguments (~n: not plain), plain calls."""
+        """Write a chunk.
+
+        The first pickle has the deadlines, {index: (terms, repeats)}, the numbers of arguments (~n if the call is not
+        plain), and the plain calls. The second pickle has the other calls.
+        """
         deadlines: list[int] = []
         extras: dict[int, tuple[Any, Any]] = {}
         counts: list[int] = []
@@ -237,7 +241,7 @@ def load_timer(timer: BaseTimer, data: Any, overdue: str, now: float | None) -> 
 
 
 def _records(data: bytes, late: list[TimerTask] | None, wall_ns: int) -> Iterator[tuple[Any, ...]]:
-    """Yield the records of _add_records(). late: receives the overdue tasks. None: yield these tasks as well."""
+    """Yield the records for _add_records(). late: receives the overdue tasks. If late is None, yield them, too."""
     for (due_ns, terms, repeats), (callback, args, kwargs, random) in _read(data):
         wait_ns = due_ns - wall_ns
         if repeats is not None:
@@ -295,7 +299,7 @@ def _check(data: bytes) -> None:
     _, version, length, digest = HEAD.unpack_from(data)
     if version != VERSION:
         raise DumpError(f"this dump has format version {version}, but this hwheel reads version {VERSION}")
-    body = memoryview(data)[HEAD.size :]  # a slice of bytes would copy them
+    body = memoryview(data)[HEAD.size :]  # without a copy
     if len(body) != length:
         raise DumpError(f"this dump is incomplete: it has {len(body):,} of {length:,} bytes")
     if _digest(body) != digest:

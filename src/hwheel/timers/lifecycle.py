@@ -20,9 +20,9 @@ _followers: dict[int, weakref.ref[Any]] = {}
 
 
 def follow_process(follower: Any) -> None:
-    """Call the follower's ``_after_fork_in_child()`` and ``_at_exit()`` when these happen, as long as it lives."""
+    """Call the follower's ``_after_fork_in_child()`` and ``_at_exit()`` at forks and at exit, until it is freed."""
     number = next(_numbers)
-    # Not a function in Python, so that an exception from outside cannot strike in it.
+    # Not a Python function, so that an asynchronous exception cannot interrupt it.
     forget = functools.partial(_followers.pop, number)
     _followers[number] = weakref.ref(follower, forget)
 

@@ -11,8 +11,8 @@ class ManualTimer(BaseTimer):
     """A SystemTimer for tests: it has no threads, and only ``advance()`` and ``advance_to()`` move its clock.
 
     Callbacks run inside ``advance()``, in the calling thread, in the order of their deadlines. Inside a callback,
-    ``time()`` is the time of its tick. A task that a callback adds runs in the same ``advance()`` if it expires within
-    it. A task without delay waits for the next call, for example ``advance(0)``.
+    ``time()`` is the time of its tick. A task that a callback adds runs in the same ``advance()`` if its deadline is
+    reached there. A task without delay waits for the next call, for example ``advance(0)``.
 
     Args:
         name: Shown in the repr.
@@ -66,7 +66,7 @@ class ManualTimer(BaseTimer):
         """Move the clock forward by `seconds`, rounded up to a whole millisecond, and run the tasks that expire.
 
         Raises:
-            RuntimeError: The clock is being advanced already, by another thread or by the caller of this callback.
+            RuntimeError: Another thread is advancing the clock, or a callback of this timer makes this call.
 
         O(1) for each tick in which a task runs.
 
@@ -116,6 +116,6 @@ class ManualTimer(BaseTimer):
             self._on_missed(task)
 
     def _start_threads(self) -> None:
-        """Keep the tasks in a forked child."""
+        """Start no threads. In a forked child, make the timer usable with the tasks that it has."""
         self._after_fork()
         self._set_started()

@@ -40,10 +40,10 @@ class SystemTimer(BaseTimer):
             ran it (for an executor of processes, in this process). Default: ``threading.excepthook``.
         on_missed: Called as ``on_missed(task)`` instead of a callback that would be later than its ``max_lateness``.
             ``task.run()`` runs it anyway.
-        fork: ``"drop"``: a forked child cancels the pending tasks. ``"keep"``: it runs them, too, also a task of
-            ``call_every`` that another thread was running; but not the tasks that an executor has. A child that is
-            forked in a callback, in a thread of the timer, ends when the callback returns and no other non-daemon
-            thread is left.
+        fork: ``"drop"``: a forked child cancels the pending tasks. ``"keep"``: the child runs them, too, even a task
+            of ``call_every`` that another thread was running at the fork, but not the tasks that an executor has. A
+            child that is forked in a callback, in a thread of the timer, ends when the callback returns and no other
+            non-daemon thread is left.
         reaper: False: start no reaper thread; the program calls ``advance_clock()``.
 
     Raises:
@@ -156,8 +156,8 @@ class SystemTimer(BaseTimer):
         if self._dispatcher.is_in_callback(self):
             raise RuntimeError("drain() in a callback would wait for itself")
         if has_more and not self.closed:
-            with contextlib.suppress(TimerClosed):  # by another thread, since the check
-                self._ensure_started()  # in a forked child, where starting the threads has failed
+            with contextlib.suppress(TimerClosed):  # another thread has closed the timer since the check
+                self._ensure_started()  # needed in a forked child that could not start the threads
         self._close(True)
         with contextlib.suppress(TimerClosed):  # a timer that another thread has closed has no callable clock
             while self._has_more() and seconds_left(deadline) != 0 and not self._is_stopping():
@@ -166,13 +166,14 @@ class SystemTimer(BaseTimer):
         return self.close(run_pending=is_done, timeout=seconds_left(deadline) if is_done else 0)
 
     def load(self, data: bytes, *, overdue: Literal["run", "return"] = "run", now: float | None = None) -> Loaded:
-        """Add the tasks of a ``dump()``, at the times of day that they had. Either all are added or none.
+        """Add all tasks of a ``dump()``, or none if this fails. Each keeps its deadline in wall-clock time.
 
         The data holds pickles, which can execute any code: load only data that your program has written.
 
         Args:
             data: The bytes that ``dump()`` returned.
-            overdue: ``"run"``: run the tasks whose time has passed at once. ``"return"``: return them instead.
+            overdue: What to do with tasks whose deadline has passed. ``"run"``: run them at once. ``"return"``: return
+                them without adding them.
             now: The current time, in seconds since 1970. Default: ``time.time()``.
 
         Returns:
@@ -243,7 +244,7 @@ class SystemTimer(BaseTimer):
         return self._keep_at_fork
 
     def _after_fork_in_child(self) -> None:
-        """Start the threads again if there are kept tasks. Otherwise the next add does."""
+        """Start the threads again if the child keeps tasks. Otherwise the next add starts them."""
         self._after_fork()
         if len(self) and (not self.closed or self._is_finishing()):
             self._start_threads()

@@ -36,7 +36,7 @@ class TimerThreads:
         """Start the threads. If one cannot be started, the add that caused this raises and adds nothing."""
 
         def reap(generation: int) -> bool:
-            dispatch(timer)  # first, because an exception from outside may have interrupted it
+            dispatch(timer)  # first, because an asynchronous exception may have interrupted the previous dispatch
             return timer._reap(generation)
 
         def run_ready(generation: int) -> bool:
@@ -60,7 +60,7 @@ class TimerThreads:
         thread.start()
 
     def include_current(self) -> bool:
-        """Return True in one of these threads."""
+        """Return True if the current thread is one of these threads."""
         return threading.current_thread() in self._roles
 
     def any_alive(self) -> bool:
@@ -70,13 +70,13 @@ class TimerThreads:
         return False
 
     def join(self, deadline: float | None) -> None:
-        """Wait until the threads end, except for the current one."""
+        """Wait until all these threads but the current one have ended, at most until the deadline."""
         for thread in [*self._roles]:
             if thread.is_alive() and thread is not threading.current_thread():
                 thread.join(seconds_left(deadline))
 
     def leave(self) -> None:
-        """At the interpreter's exit, wait for a reaper that runs no Python code, because it ends at once."""
+        """At the interpreter's exit, wait for the reaper if it runs no Python code: then it ends at once."""
         if self.has_executor:
             for thread, role in [*self._roles.items()]:
                 if role == REAPER and thread.is_alive():

@@ -43,7 +43,7 @@ def ids_of(reader):
 def deliver(spark, tmp_path, monkeypatch):
     """deliver(to, dead): a running delivery from the files of `in`, which is stopped at the end."""
     running = []
-    monkeypatch.setattr(rest, "LONGEST_S", 0.5)  # tests wait for the commit of a batch
+    monkeypatch.setattr(rest, "LONGEST_WAIT_S", 0.5)  # tests wait for the commit of a batch
 
     def start(to, dead):
         places = Places(str(tmp_path / "in"), to, dead, str(tmp_path / "state"))

@@ -32,7 +32,7 @@ TRIGGER = "300 milliseconds"
 def deliver(spark, tmp_path, monkeypatch):
     """deliver(source, to, dead, kafka=..., wheel=...): a running delivery, which is stopped at the end."""
     running = []
-    monkeypatch.setattr(rest, "LONGEST_S", 0.5)  # tests wait for the commit of a batch
+    monkeypatch.setattr(rest, "LONGEST_WAIT_S", 0.5)  # tests wait for the commit of a batch
 
     def start(source, to, dead, kafka=KafkaOptions(), wheel=WHEEL):
         places = Places(str(source), str(to), str(dead), str(tmp_path / "state"))
@@ -118,7 +118,7 @@ def test_order_duplicates_and_cancels_across_partitions(broker, deliver, read):
 
 
 def test_no_batch_runs_while_nothing_is_due_and_no_record_arrives(spark, broker, deliver, read, tmp_path, monkeypatch):
-    monkeypatch.setattr(rest, "LONGEST_S", 10_000)
+    monkeypatch.setattr(rest, "LONGEST_WAIT_S", 10_000)
     source, to, dead = (broker.make_topic(f"rest-{name}", 2) for name in ("in", "out", "dead"))
     producer = RetryingProducer(broker.servers)
     producer.send("rest-in", as_json({"id": "far", "key": "k", "due": 4 * 10**12}))

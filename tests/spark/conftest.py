@@ -32,7 +32,7 @@ def deliveries(spark, tmp_path, monkeypatch):
 
     # On a busy machine, Python workers exceed Spark's limit of ten seconds.
     monkeypatch.setattr(delivery, "STARTS", 1000)
-    monkeypatch.setattr(rest, "LONGEST_S", 0.5)  # tests wait for the commit of an empty batch
+    monkeypatch.setattr(rest, "LONGEST_WAIT_S", 0.5)  # tests wait for the commit of an empty batch
     started = Deliveries(spark, tmp_path)
     yield started
     started.stop()

@@ -15,7 +15,7 @@ FAR_MS = 4 * 10**12
 @pytest.fixture
 def resting(deliveries, tmp_path, monkeypatch):
     """resting(row): return a delivery that holds a message and rests, and the number of its batch."""
-    monkeypatch.setattr(rest, "LONGEST_S", 10_000)
+    monkeypatch.setattr(rest, "LONGEST_WAIT_S", 10_000)
 
     def start(row):
         put_lines(tmp_path / "in", "a.json", row)

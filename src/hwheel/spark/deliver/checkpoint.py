@@ -16,7 +16,7 @@ from hwheel.spark.deliver.topic import is_topic
 from hwheel_core import HwheelError
 
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the directories of the two queries
-METADATA = "state/0/_metadata/v2"  # of the operator that has the state
+METADATA = "state/0/_metadata/v2"  # about the operator that has the state
 OUTPUTS = "hwheel-outputs.json"
 LOCK = ".hwheel-lock"
 
@@ -44,7 +44,7 @@ def last_batch(query: Directory, log: str) -> int:
 
 
 def batch_time_ms(query: Directory, batch: int) -> int | None:
-    """Return the time of a batch that has begun, in epoch milliseconds, or None if it is not logged."""
+    """Return the time of a batch in epoch milliseconds, or None if the batch is not logged as begun."""
     if batch < 0 or not query.exists(f"offsets/{batch}"):
         return None
     found = re.search(r'"batchTimestampMs":(\d+)', query.read(f"offsets/{batch}"))
@@ -52,7 +52,7 @@ def batch_time_ms(query: Directory, batch: int) -> int | None:
 
 
 def input_of(query: Directory, batch: int) -> list[str] | None:
-    """Return where the input of a batch that has begun ends, a line for each source, or None if it is not logged."""
+    """Return the ends of the input of a batch, one line for each source, or None if they are not logged."""
     if batch < 0 or not query.exists(f"offsets/{batch}"):
         return None
     lines = query.read(f"offsets/{batch}").split("\n")
@@ -60,9 +60,9 @@ def input_of(query: Directory, batch: int) -> list[str] | None:
 
 
 def has_no_input(query: Directory, batch: int) -> bool:
-    """Return True if the batch before a batch is logged and ends at the same input."""
-    found = input_of(query, batch)
-    return found is not None and found == input_of(query, batch - 1)
+    """Return True if a batch and the one before it are logged, and their inputs end at the same place."""
+    ends = input_of(query, batch)
+    return ends is not None and ends == input_of(query, batch - 1)
 
 
 def begin_next_batch(query: Directory) -> bool:
@@ -79,8 +79,8 @@ def begin_next_batch(query: Directory) -> bool:
     The query must not be running.
 
     Returns:
-        False, without a change, if no batch was begun, if the last one has not completed, or if the format of the log
-        is unknown.
+        False, without a change, if no batch was begun, if the last batch has not completed, or if the format of the
+        log is unknown.
     """
     begun = last_batch(query, "offsets")
     if begun < 0 or begun != last_batch(query, "commits"):
@@ -93,7 +93,7 @@ def begin_next_batch(query: Directory) -> bool:
 
 
 def check_logs(checkpoint: Directory) -> None:
-    """Raise CheckpointBrokenError if a batch is logged as completed, but not as begun, or without its input files."""
+    """Raise CheckpointBrokenError if the last completed batch is not logged as begun, or a log of input files lacks."""
     for query in (MESSAGES, DEAD_LETTERS):
         directory = checkpoint.child_directory(query)
         done, begun = (last_batch(directory, log) for log in ("commits", "offsets"))
@@ -118,7 +118,7 @@ def correct_place(query: Directory) -> None:
 
 
 def missing_source_log(query: Directory, batch: int) -> str | None:
-    """Return the log of the input files of a batch if it does not exist. Spark would read all files again."""
+    """Return the name of the log of a batch's input files if it is missing: Spark would read all files again."""
     if batch < 0:
         return None
     found = re.search(r'\n\{"logOffset":(\d+)\}\s*$', query.read(f"offsets/{batch}"))

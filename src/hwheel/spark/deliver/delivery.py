@@ -56,8 +56,8 @@ from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_inpu
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
 OPTIONS = {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"}
 STARTS = 10
-FUTURE_MS = 60_000  # clocks differ
-SECONDS = (
+FUTURE_MS = 60_000  # is no future: clocks differ by less
+DUE_IN_SECONDS = (
     "messages were delivered at once because their due times, read as milliseconds, are in 1970: they seem "
     "to be seconds\nsend milliseconds, or use --due-unit s with a new checkpoint and output"
 )
@@ -68,7 +68,7 @@ SECONDS = (
 
 @dataclass
 class Frames:
-    """The frames of the two queries, without the files that are left out at the moment of the call."""
+    """The DataFrames of the two queries. Each call excludes the files that are left out at that time."""
 
     source: Source
     left_out: UnreadableFiles
@@ -92,9 +92,9 @@ class Frames:
         return due if settings.rate is None else due.mapInArrow(Throttle(settings.rate / wheel.partitions), due.schema)
 
     def dead_letters(self, by_row: bool = False) -> DataFrame:
-        """Return the malformed rows with the reason (of the reader, or else of their columns), its code, and the time.
+        """Return the malformed rows, each with a reason, its code, and the time of the batch.
 
-        The time is that of the batch, in epoch milliseconds, so it is the same after a crash.
+        A reason of the reader takes precedence over one of the columns. A repeated batch has the same time.
         """
         settings = self.source.settings
         found = self.source.all_rows(self.left_out.names(), by_row).transform(dead_letters, **self.names)
@@ -113,10 +113,11 @@ class Letters:
     @cached_property
     def schema(self) -> StructType:
         columns = self.frames.dead_letters().schema  # costly: the frame names all files that are left out
-        return StructType([StructField(one.name, one.dataType) for one in columns])  # a whole file has no place in it
+        # All nullable: for example, a letter about a whole file has no line.
+        return StructType([StructField(column.name, column.dataType) for column in columns])
 
     def send(self, file: str, reason: str, changed_ms: int | None = None) -> None:
-        """Write a dead letter, once for each file, or for each modification time if one is given."""
+        """Write a dead letter about a file. A directory gets it once for each file and `changed_ms`."""
         letter: dict[str, Any] = dict.fromkeys(self.schema.names)
         letter |= {FILE: file, "reason": f"the file cannot be read: {reason}", "code": WHOLE_FILE}
         letter["time"] = int(time.time() * 1000)
@@ -126,14 +127,14 @@ class Letters:
         self.sink.codes[WHOLE_FILE] += 1
 
     def send_late(self, messages: DataFrame, max_ms: int, name: str, count: int) -> None:
-        """Write dead letters about messages that are later than a limit, once for each name."""
-        message = F.to_json(F.struct("id", "key", "due", "payload"))
+        """Write dead letters about messages that are later than a limit. A directory gets them once for each `name`."""
+        line = F.to_json(F.struct("id", "key", "due", "payload"))
         reason = F.lit(f"later than --max-lateness: {max_ms} ms")
-        given = {"reason": reason, "code": F.lit(TOO_LATE), LINE: message, "time": F.lit(int(time.time() * 1000))}
-        given |= {name: F.col(name) for name in ("id", "key", "due", "payload")}
-        columns = [one for one in self.schema if one.name != RECORD]
-        rows = [given.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name) for one in columns]
-        self.sink.add(messages.select(*rows), name)
+        given = {"reason": reason, "code": F.lit(TOO_LATE), LINE: line, "time": F.lit(int(time.time() * 1000))}
+        given |= {column: F.col(column) for column in ("id", "key", "due", "payload")}
+        fields = [field for field in self.schema if field.name != RECORD]
+        columns = [given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in fields]
+        self.sink.add(messages.select(*columns), name)
         self.sink.rows += count
         self.sink.codes[TOO_LATE] += count
 
@@ -154,7 +155,7 @@ class QueryRun:
     start: Callable[[], StreamingQuery]
     sink: Sink
     query: StreamingQuery
-    starts: int = 0  # without a completed batch in between
+    starts: int = 0  # restarts since the last completed batch
     batches_at_start: int = -1
 
     def failure(self) -> Failure | None:
@@ -167,11 +168,11 @@ class QueryRun:
         return failure_of(error) if error is not None else Failure("a query ended without an error", GO_ON, "")
 
     def may_restart(self, failure: Failure) -> bool:
-        """Return True if the fault may be temporary and the query has not had it STARTS times in a row.
+        """Count a restart. Return True if the fault may be temporary and STARTS restarts in a row are not used up.
 
-        Temporary faults are: an inaccessible file; a plan that does not fit the files of a batch; a Python worker that
-        takes more than Spark's limit of ten seconds to start; and a killed Python worker. On a single machine Spark
-        does not retry the task of a killed worker.
+        Restarts are in a row if no batch completes between them. Temporary faults are: an inaccessible file; a plan
+        that does not fit the files of a batch; a Python worker that takes more than Spark's limit of ten seconds to
+        start; and a killed Python worker. On a single machine Spark does not retry the task of a killed worker.
         """
         of_workers = any(text in failure.details for text in (WORKER_LATE, WORKER_KILLED, WORKERS_KILLED))
         is_temporary = failure.file or failure.is_plan or of_workers
@@ -185,7 +186,7 @@ class QueryRun:
         self.query = self.start()
 
     def stop(self) -> None:
-        """Stop the query. Spark waits for the function that foreachBatch calls, so its rest ends first."""
+        """Stop the query. Spark waits for a running call of the sink, so end the sink's rest first."""
         rest = self.sink.rest
         if rest is not None:
             rest.stopped.set()
@@ -212,7 +213,7 @@ class InputWatch:
         ]
 
     def names_to_keep(self) -> set[str]:
-        """Return the names of files that are unreadable or still to check, so that they must not be removed."""
+        """Return the names of files that must not be removed: they are unreadable, or not checked yet."""
         names = {unquote(steps_of(file)[-1]) for file in self.left_out.names()}
         return names | {*(self.silent.take_up() if self.silent else [])}
 
@@ -257,17 +258,17 @@ class Delivery:
             The failure of a query that must not restart.
         """
         for run in (self.message_run, self.letter_run):
-            if (failure := run.failure()) is not None and not self.recovered(run, failure):
+            if (failure := run.failure()) is not None and not self.recover(run, failure):
                 return failure
         if self.sink.like_seconds and self.due_unit == "ms":
-            self.notify(SECONDS)
+            self.notify(DUE_IN_SECONDS)
         for notice in self.input.notices() if self.input else ():
             self.notify(notice)
         self.read_older_files()
         return None
 
     def read_older_files(self) -> None:
-        """Restart the queries if a file from the future makes Spark ignore the files that follow."""
+        """Restart the queries if a file dated in the future would make Spark ignore the files that follow."""
         cleaner = self.input.cleaner if self.input else None
         if cleaner is None or cleaner.forget_ms is None or self.leaving_out is None:
             return
@@ -280,8 +281,8 @@ class Delivery:
             run.stop()
             run.restart()
 
-    def recovered(self, run: QueryRun, failure: Failure) -> bool:
-        """Restart a query that has ended, or continue the search for the files at fault. Return False to give up."""
+    def recover(self, run: QueryRun, failure: Failure) -> bool:
+        """Restart a query that has ended, or first search for the files at fault. Return False to give up."""
         if self.search is None:
             self.search = Search(run.name, self.leaving_out.after(run.name, failure) if self.leaving_out else iter(()))
         if self.search.query != run.name or not self.search.step(self.notify_left_out):
@@ -372,7 +373,7 @@ def start_delivery(spark: SparkSession, settings: DeliverySettings) -> Delivery:
 
 
 def ahead_of_now_ms(query: Directory, directory: Directory) -> int:
-    """Return how far the newest file that a query has read is dated in the future."""
+    """Return how many milliseconds the newest file that a query has read is dated in the future, at least 0."""
     newest_ms = max((entry.changed_ms for entry in SourceLog(query, steps_of(directory.url)).newly_done()), default=0)
     return max(0, newest_ms - int(time.time() * 1000))
 
@@ -427,7 +428,7 @@ def message_run(frames: Frames, checkpoint: Directory, directory: Directory | No
 
 
 def arrivals_of(source: Source, directory: Directory | None) -> Arrivals | None:
-    """Return how to learn of arrivals without a batch, or None if there is no cheap way."""
+    """Return an observer that notices arrivals without a batch, or None if there is no cheap one."""
     if directory is None:
         return TopicClient(source.spark, Topic.of(source.place), source.settings.kafka)
     return None if directory.local_path is None else LocalFiles(directory.local_path)
@@ -446,7 +447,7 @@ def letter_run(frames: Frames, checkpoint: Directory, sink: Sink) -> QueryRun:
 
 
 def due_check(frames: Frames, checkpoint: Directory, sink: Sink) -> DueCheck:
-    """Return the check of the input of a query; a query over Parquet files makes it before each batch."""
+    """Return the check of a query's input. For Parquet files, also make the sink call it before each batch."""
     check = DueCheck(frames.source, frames.left_out, checkpoint)
     settings = frames.source.settings
     if settings.file_format == "parquet" and not is_topic(settings.places.source):
@@ -463,10 +464,10 @@ def sink_at(
     *,
     one_file: bool = False,
 ) -> Sink:
-    """Return the sink of a place; create a directory.
+    """Return the sink for a place. If the place is a directory, create it.
 
     Args:
-        records: Returns the records of a topic.
+        records: Returns the rows of a batch as records, for a topic.
         query: The checkpoint of the query.
         one_file: Write each batch as one file, or in one transaction. Dead letters need this, because the number of
             cores decides which task reads which malformed rows.
@@ -522,6 +523,6 @@ def started(frame: DataFrame, sink: Sink, checkpoint: str, trigger: str, by_row:
     sink.failure = None
     writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
     writer = writer.trigger(processingTime=f"{duration_ms(trigger, 'trigger')} milliseconds")
-    if by_row:  # for good, because a batch reads its files with the session of the frame
+    if by_row:  # never set back, because a batch reads its files with the session of the frame
         frame.sparkSession.conf.set(FAST_READER, "false")
     return writer.start()

@@ -14,11 +14,11 @@ SLASHES = "/+"  # file:/a and file:///a are equal
 
 
 class DirectoryError(HwheelError, ValueError):
-    """A place is no directory, or a file in it cannot be written."""
+    """A place is not a directory, or a file in it cannot be written."""
 
 
 class Directory:
-    """A directory by its path or URL. It need not exist."""
+    """A directory with a path or URL. It need not exist."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         jvm: Any = spark._jvm

@@ -173,7 +173,7 @@ def innermost_message(chain: list[Any]) -> str:
 
 
 def last_of_traceback(text: str) -> str:
-    """Return the last line of a Python traceback in a message, or the message itself."""
+    """Return the line with the exception of the last Python traceback in a message, or the message itself."""
     if "Traceback (most recent call last)" not in text:
         return text
     lines = [line for line in text.split("Traceback (most recent call last)")[-1].splitlines() if line.strip()]
@@ -189,7 +189,7 @@ def one_line(text: str) -> str:
 
 
 def unreadable_file(cause: Any) -> str | None:
-    """Return the file that a Java exception could not read."""
+    """Return the file that could not be read according to a Java exception, or None if it names no such file."""
     found = re.search(
         r"\[FAILED_READ_FILE\b.*?Encountered error while reading file (\S+?)\.\s", f"{cause.getMessage()} "
     )

@@ -22,18 +22,18 @@ from hwheel.spark.deliver.pending import Decoder, indexes, state_variable
 from hwheel.spark.deliver.settings import CheckpointOptionsError
 from hwheel.spark.session.conf import INDEX_DIRECTORY
 from hwheel.spark.shard.arrivals import hashed
-from hwheel.spark.shard.decoded import payload_names
+from hwheel.spark.shard.neutral import payload_names
 
 BUILDING = ".index-building"
-PIECE_ROWS = 1_000_000
+PIECE_ROWS = 1_000_000  # of a segment that is built from the state
 PIECE_BYTES = 64 * 1024 * 1024
-EVERY_S = 2.0
-BUILT_TIER = 1
+TIDY_EVERY_S = 2.0
+BUILT_TIER = 1  # of a segment that is built from the state
 
 
 @dataclass(frozen=True)
 class SegmentWriter:
-    """Writes the chunks of buckets as segments inside mapInArrow, and yields their numbers of rows."""
+    """Writes the held rows in chunks of buckets as segments, inside mapInArrow. Yields their numbers."""
 
     decoder: Decoder
     directory: str
@@ -55,7 +55,7 @@ def set_up_index(checkpoint: Directory, wanted: bool | None) -> Path | None:
     The queries must not be running.
 
     Args:
-        wanted: None keeps the index if there is one.
+        wanted: True: create or keep the index. False: remove it. None: keep it if it exists.
 
     Raises:
         CheckpointOptionsError: The checkpoint is not in a local directory.
@@ -79,16 +79,18 @@ def set_up_index(checkpoint: Directory, wanted: bool | None) -> Path | None:
 
 
 def continues(directory: Path, committed: int) -> bool:
-    """Return True if an index belongs to the last committed batch. Remove what an interrupted batch has written."""
+    """Return True if an index fits the last committed batch. Remove the segments of an interrupted batch."""
     try:
         segments = open_segments(directory)
     except (OSError, ValueError):  # damaged
         return False
-    later = [one for one in segments if one.batch_id > committed]
-    if any(one.tier > 0 or one.batch_id > committed + 1 for one in later):  # the state is from an older copy
+    later = [segment for segment in segments if segment.batch_id > committed]
+    # Only the segments of one interrupted batch can be later, and they are not merged. Other ones show that the state
+    # was restored from an older copy.
+    if any(segment.tier > 0 or segment.batch_id > committed + 1 for segment in later):
         return False
-    for one in later:
-        (directory / one.name).unlink()
+    for segment in later:
+        (directory / segment.name).unlink()
     return True
 
 
@@ -122,7 +124,7 @@ class IndexKeeper:
         self.thread.start()
 
     def run(self) -> None:
-        while not self.stopped.wait(EVERY_S):
+        while not self.stopped.wait(TIDY_EVERY_S):
             with suppress(OSError, ValueError, *FROM_JAVA):  # the next round tries again
                 while not self.stopped.is_set() and self.tidy():
                     pass

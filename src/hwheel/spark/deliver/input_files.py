@@ -35,21 +35,22 @@ class SourceLog:
 
     Args:
         query: The checkpoint of the query.
-        steps: The steps of the URL of the input directory.
+        steps: The URL of the input directory, as ``steps_of()`` returns it.
     """
 
     query: Directory
     steps: list[str]
     through: int = -1  # the offset up to which newly_done() has read
-    newest_ms: int = 0  # the latest modification time of these files
+    newest_ms: int = 0  # the latest modification time of the files that more() has read
 
     def more(self, present: Mapping[str, int], read: dict[str, int] | None = None) -> dict[str, int]:
-        """Return the newly completed files that are still present, by name, with modification times.
+        """Return the modification times of the newly completed files that are still present, by name.
 
         A file with another modification time is a new file, which no query has read.
 
         Args:
-            read: Gets all newly completed files.
+            present: The modification times of the files in the input, by name.
+            read: Gets the modification times of all newly completed files.
         """
         found = {}
         for entry in self.newly_done():
@@ -93,7 +94,7 @@ class SourceLog:
         return int(offset.get("logOffset", -1))
 
     def entries(self, after: int, upto: int) -> Iterator[Entry]:
-        """Yield the files of these offsets, and possibly of earlier ones."""
+        """Yield the files of the offsets above `after` up to `upto`, and possibly other files."""
         names = self.query.names("sources/0")
         single = {int(name): name for name in names if name.isdecimal()}
         compact = {int(name.removesuffix(COMPACT)): name for name in names if name.endswith(COMPACT)}
@@ -107,7 +108,7 @@ class SourceLog:
                 yield from self.lines(single[number])
 
     def lines(self, name: str) -> Iterator[Entry]:
-        """Yield the files in one file of the log, without those of subdirectories."""
+        """Yield the entries in one file of the log, without those of files in subdirectories."""
         for line in io.StringIO(self.query.read(f"sources/0/{name}")):
             if line.startswith("{"):
                 found = json.loads(line)
@@ -162,19 +163,19 @@ class SourceCleaner:
     forget_ms: int | None = None
     send_letter: Callable[[str, str, int], None] = lambda file, reason, changed_ms: None
     next_look_s: float = 0.0
-    done: list[dict[str, int]] = field(default_factory=list)  # the files that each query has completed
+    done: list[dict[str, int]] = field(default_factory=list)  # for each query, the present files that it has completed
     marked: list[int] = field(default_factory=list)  # the offsets that mark() has stored
     read: dict[str, int] = field(default_factory=dict)  # the modification times of all files that were read
-    again: dict[str, int] = field(default_factory=dict)  # the files with a used name that were found the last time
-    reported: dict[str, int] = field(default_factory=dict)  # those that were reported
-    too_old: set[str] = field(default_factory=set)  # the files that were too old the last time
+    again: dict[str, int] = field(default_factory=dict)  # the files with a used name that the last check found
+    reported: dict[str, int] = field(default_factory=dict)  # the files with a used name that were reported
+    too_old: set[str] = field(default_factory=set)  # the files that the last check found too old
 
     def __post_init__(self) -> None:
         self.logs = [SourceLog(query, steps_of(self.source.url)) for query in self.queries]
         self.done = [{} for _ in self.logs]
 
     def mark(self) -> None:
-        """Store the offset of each query through which files may be removed, for ``check_removed()``."""
+        """Store, for ``check_removed()``, up to which offset of each query files may be removed."""
         through = [log.through for log in self.logs]
         if through != self.marked:
             self.source.write(CLEANED.format(id=query_id(self.queries[0])), " ".join(map(str, through)))
@@ -208,21 +209,21 @@ class SourceCleaner:
             yield from self.report_too_old(present, self.newest_ms() - self.forget_ms)
 
     def newest_ms(self) -> int:
-        """Return the modification time of the newest file that was read, or now if it is in the future."""
+        """Return the modification time of the newest file that was read, or the current time if that is earlier."""
         return min(self.logs[0].newest_ms, int(time.time() * 1000))
 
     def ahead_ms(self) -> int:
-        """Return how far the newest file that was read is dated in the future."""
+        """Return how many milliseconds the newest file that was read is dated in the future."""
         return self.logs[0].newest_ms - self.newest_ms()
 
     def report_names_again(self, present: Mapping[str, int]) -> Iterator[str]:
-        """Yield notices about files that Spark does not read, because it has read another file of the name."""
-        if self.forget_ms is not None:  # Spark forgets older names, and reads the next file
+        """Yield notices about files that Spark does not read, because it has read another file of the same name."""
+        if self.forget_ms is not None:  # Spark forgets the names of older files, and reads a new file of such a name
             oldest_ms = self.newest_ms() - self.forget_ms
             self.read = {name: ms for name, ms in self.read.items() if ms >= oldest_ms}
         again = {name: ms for name, ms in present.items() if self.read.get(name, ms) != ms}
         for name, ms in sorted(again.items()):
-            # A file that is found once may still be changing.
+            # A file that is found for the first time may still be changing.
             if self.again.get(name) == ms != self.reported.get(name):
                 self.send_letter(self.source.child_url(name), USED_NAME, ms)
                 self.reported[name] = ms
@@ -232,13 +233,13 @@ class SourceCleaner:
     def report_too_old(self, present: Mapping[str, int], oldest_ms: int) -> Iterator[str]:
         """Yield notices about files that Spark ignores because they are too old."""
         too_old = {name for name, ms in present.items() if ms < oldest_ms} - set().union(*self.done)
-        # A file that is found once may still be part of a running batch.
+        # A file that is found for the first time may still be part of a running batch.
         yield from (TOO_OLD.format(name=name) for name in sorted(too_old & self.too_old) if name[0] not in "._")
         self.too_old = too_old
 
 
 def check_removed(source: Directory, queries: list[Directory]) -> None:
-    """Compare the files that were removed from an input with those that a checkpoint has read.
+    """Check that the files that were removed from an input are among those that a checkpoint has read.
 
     Args:
         queries: The checkpoints of the queries, that of the messages first. They must not be running.
@@ -283,7 +284,7 @@ class IgnoredNames:
         self.next_look_s = time.monotonic() + self.every_s
         try:
             names = sorted(os.listdir(self.source.local_path))
-        except OSError:  # Spark reports it
+        except OSError:  # Spark reports the fault
             return []
         return [NOT_TEXT.format(name=printable(name)) for name in names if not is_text(name) and name[0] not in "._"]
 

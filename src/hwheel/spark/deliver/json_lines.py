@@ -7,8 +7,9 @@ become a message.
 
 Spark's own JSON reader accepts repeated fields and text after the object, keeps the readable part of a malformed line,
 and does not return the line for the dead letters. So this module reads the lines itself. Arrow's reader parses
-thousands of lines at a time, and rejects all of them if one is unusual. Then the lines are divided, and the last few
-are parsed one by one, which finds the reason. Both paths together cost no more than Spark's reader.
+thousands of lines at a time, and rejects all of them if one is unusual. This module then divides the lines, and parses
+a small part with an unusual line one by one, which finds the reason. Both ways together cost no more than Spark's
+reader.
 """
 
 import json
@@ -42,15 +43,15 @@ REPLACE = pa.field("replace", pa.bool_())  # with by_id
 READ_BY_ID = READ.replace("unreadable", "replace boolean, unreadable")
 TARGET = pa.field("target", pa.string())  # the field `topic` of a message; PLACE_IN_TOPIC has another `topic`
 TOPIC = pa.field("topic", pa.string())
-BLANK_LINE = "blank"  # a column that marks the lines to leave out of the numbered ones
+BLANK_LINE = "blank"  # a column that marks blank lines: they are counted and left out
 NUMBER = "number"  # of a line, from 1, in its part of a file
-LINES_AT_ONCE = 64  # so few lines are parsed one by one
-PARTS = 8
-BYTES_AT_ONCE = 2**30
+FEW_LINES = 64  # are parsed one by one if Arrow's reader rejects them
+PARTS = 8  # into which more lines are divided if Arrow's reader rejects them
+MAX_PLAIN_BYTES = 2**30  # that Arrow's reader gets at a time
 NO_SUCH_TOPIC = "topic is none of --to-topics: {}"
 MAX_SHOWN = 60  # characters of a value in a reason
-# Arrow's reader has no limit, and Python's limit depends on the stack. Without this one, it would depend on the other
-# lines of a batch whether a line is malformed.
+# Arrow's reader has no limit, and Python's limit depends on the stack. Without this limit, the other lines of a batch
+# would decide whether a line is malformed.
 DEEPEST = 500
 
 space = re.compile(r"[ \t\r\n]*").match
@@ -87,7 +88,7 @@ class JsonLines:
     Args:
         unit_ms: The unit of due times.
         topics: The topics that a message may name in its field `topic`. None: the field is ignored.
-        by_id: Whether a message may have the field `replace`, and a cancel may lack `due`.
+        by_id: A message may have the field `replace`, and a cancel may lack `due`.
     """
 
     unit_ms: int
@@ -109,18 +110,18 @@ class JsonLines:
                 lines = lines.slice(part.num_rows)
                 if target is not None:
                     found = found.append_column(TARGET, target)
-                rest = batch.slice(batch.num_rows - len(lines) - part.num_rows, part.num_rows)
+                rows = batch.slice(batch.num_rows - len(lines) - part.num_rows, part.num_rows)
                 for name in batch.schema.names[1:]:
-                    found = found.append_column(name, rest.column(name))
+                    found = found.append_column(name, rows.column(name))
                 yield found
 
 
 def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Number the lines of each part of a file where a column BLANK_LINE asks for it.
+    """Number the lines in each part of a file, and remove blank lines, if the batch has a column BLANK_LINE.
 
-    The rows of a part follow each other. `file` and `block`, the first byte, identify it.
+    The rows of a part follow each other. The columns `file` and `block`, the first byte of the part, identify it.
     """
-    before, count = None, 0
+    last_part, last_number = None, 0
     for batch in batches:
         if BLANK_LINE not in batch.schema.names or not batch.num_rows:
             yield batch
@@ -130,17 +131,17 @@ def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sizes = np.diff(np.append(starts, len(file)))
         numbers = np.arange(1, len(file) + 1) - np.repeat(starts, sizes)
         first, last = ((batch.column("file")[at].as_py(), block[at]) for at in (0, -1))
-        if first == before:
-            numbers[: sizes[0]] += count
-        before, count = last, int(numbers[-1])
+        if first == last_part:
+            numbers[: sizes[0]] += last_number
+        last_part, last_number = last, int(numbers[-1])
         is_line = pc.invert(batch.column(BLANK_LINE))
         yield batch.set_column(batch.schema.get_field_index(BLANK_LINE), NUMBER, pa.array(numbers)).filter(is_line)
 
 
 def with_known_topic(rows: pa.RecordBatch, topics: tuple[str, ...]) -> tuple[pa.RecordBatch, pa.Array]:
-    """Separate the topics from the rows. A row with an unknown topic is unreadable.
+    """Separate the topics from the rows. A row with an unknown topic becomes unreadable.
 
-    A producer that sends to a missing topic waits, and blocks all other messages.
+    The reason: a producer that sends to a missing topic waits, and blocks all other messages.
     """
     number = rows.schema.get_field_index("topic")
     target, rows = rows.column(number), rows.remove_column(number)
@@ -154,13 +155,13 @@ def with_known_topic(rows: pa.RecordBatch, topics: tuple[str, ...]) -> tuple[pa.
 
 
 def read_lines(lines: pa.Array, fields: pa.Schema = MESSAGE) -> Iterator[pa.RecordBatch]:
-    """Yield the fields of each line, and the reason why it is unreadable or null."""
+    """Yield the lines in parts: the fields, and the column `unreadable`, which is the reason or null."""
     if (found := read_plain(lines, fields)) is not None:
         yield found
-    elif len(lines) <= LINES_AT_ONCE:
+    elif len(lines) <= FEW_LINES:
         yield read_one_by_one(lines, fields)
     else:
-        size = max(LINES_AT_ONCE, -(-len(lines) // PARTS))
+        size = max(FEW_LINES, -(-len(lines) // PARTS))
         for start in range(0, len(lines), size):
             yield from read_lines(lines.slice(start, size), fields)
 
@@ -172,7 +173,7 @@ def read_plain(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch |
     or a bracket would have to follow, but the second line starts with a brace. So if there are as many objects as
     lines, each line is one object.
     """
-    if lines.null_count or not 0 < lines.nbytes < BYTES_AT_ONCE:
+    if lines.null_count or not 0 < lines.nbytes < MAX_PLAIN_BYTES:
         return None
     try:
         texts = lines.cast(pa.string())  # checks UTF-8
@@ -180,12 +181,12 @@ def read_plain(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch |
             return None
         whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
         joined = pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes()
-        if b"NaN" in joined or b"Inf" in joined:  # Arrow accepts more spellings
+        if b"NaN" in joined or b"Inf" in joined:  # Arrow accepts more spellings than Python
             return None
         if any_too_deep(joined, texts):
             return None
         options = pj.ReadOptions(use_threads=False, block_size=len(joined) + 1)
-        table = pj.read_json(pa.BufferReader(joined), read_options=options, parse_options=fast(fields))
+        table = pj.read_json(pa.BufferReader(joined), read_options=options, parse_options=parse_options(fields))
     except pa.ArrowException:
         return None
     if table.num_rows != len(lines):
@@ -194,13 +195,13 @@ def read_plain(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBatch |
     return batch.append_column("unreadable", pa.nulls(len(lines), pa.string()))
 
 
-def fast(fields: pa.Schema) -> pj.ParseOptions:
+def parse_options(fields: pa.Schema) -> pj.ParseOptions:
     """Return options to read these fields only."""
     return pj.ParseOptions(explicit_schema=fields, unexpected_field_behavior="ignore", newlines_in_values=False)
 
 
 def any_too_deep(joined: bytes, texts: pa.Array) -> bool:
-    """Return True if a line is nested too deeply. Only lines with enough brackets are checked."""
+    """Return True if a line is nested too deeply. Check only lines with enough brackets."""
     if joined.count(b"{") + joined.count(b"[") - len(texts) < DEEPEST:
         return False
     brackets = pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
@@ -238,7 +239,7 @@ def read_one_by_one(lines: pa.Array, fields: pa.Schema = MESSAGE) -> pa.RecordBa
 
 
 def read_line(line: bytes, names: Collection[str] = tuple(MESSAGE.names)) -> dict[str, Any]:
-    """Return the fields that a line has. Raise UnreadableError."""
+    """Return the fields that a line has. Raise UnreadableError if the line is malformed."""
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
@@ -311,7 +312,7 @@ def of_type(name: str, value: Any, text: str) -> Any:
 
 
 def whole(digits: str) -> int:
-    """Return an integer. Python refuses to convert very long ones, for which any value above 64 bits will do."""
+    """Return an integer. For very long digits, which Python refuses to convert, return a value above 64 bits."""
     return int(digits) if len(digits) < 30 else 2**64
 
 

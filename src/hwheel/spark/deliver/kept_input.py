@@ -1,8 +1,8 @@
-"""The input that a checkpoint belongs to: its place and its format.
+"""What a checkpoint keeps about its input: the place, the format, and two limits that an interrupted batch depends on.
 
 Spark remembers the files that it has read by their URLs. Under another name, the same directory would be read again. So
-the checkpoint keeps the place and the format, and a start with others is refused. A symbolic
-link to the same directory, or a second mount of it, is read under the first name.
+a start with another place or format is refused. A symbolic link to the same directory, or a second mount of it, is read
+under the first name.
 """
 
 import json
@@ -39,7 +39,7 @@ def kept_input(
     stored = stored_input(checkpoint)
     stored_place, stored_format = stored or (None, None)
     if not is_topic(place):
-        # A checkpoint from before it kept its input has read the files under the name that was given.
+        # An older checkpoint does not keep its input. It has read the files under the given name.
         is_older = stored is None and checkpoint.exists(BEGUN)
         place = Directory(checkpoint.spark, place).url if is_older else real_url(checkpoint, place)
     if stored_format is not None and format is not None:
@@ -78,7 +78,7 @@ def keep_limit(checkpoint: Directory, largest: int) -> None:
 
 
 def repeats_input(query: Directory) -> bool:
-    """Return True if a batch with input was interrupted. A job that rests is always in a batch, which has none."""
+    """Return True if a batch with input was interrupted. A job that rests has begun a batch, too, but without input."""
     begun = last_batch(query, "offsets")
     return begun > last_batch(query, "commits") and not has_no_input(query, begun)
 
@@ -93,7 +93,7 @@ class Lateness(NamedTuple):
 def kept_lateness(query: Directory, wanted: Lateness) -> Callable[[int], Lateness]:
     """Store the limit of lateness; return the limit of each batch. The query must not be running.
 
-    The repetition of an interrupted batch has the limit of its first attempt, because its dead letters may be written.
+    The repetition of an interrupted batch has the limit of its first attempt, which may have written dead letters.
     """
     begun, done = last_batch(query, "offsets"), last_batch(query, "commits")
     stored: dict[str, Any] = {"since": 0, "limit": Lateness(), "before": Lateness()}

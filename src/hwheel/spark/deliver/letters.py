@@ -1,4 +1,4 @@
-"""Dead letters: the codes of their reasons, and lines of them that are played again."""
+"""Dead letters: the codes of their reasons, and the resubmission of their lines."""
 
 import re
 
@@ -26,7 +26,7 @@ PATTERNS = {
     "cancel-and-replace": "^cancel and replace are both true$",
 }
 CODES = (*PATTERNS, OTHER)
-CHANGED_LINES = ("too-large", "not-utf8")  # the letter has the beginning of the line, or U+FFFD for some bytes
+CHANGED_LINES = ("too-large", "not-utf8")  # the letter has only the beginning of the line, or U+FFFD for some bytes
 COLUMNS = "time bigint, code string, reason string, line string, file string, number bigint, block bigint"
 
 
@@ -51,10 +51,10 @@ def letters_in(spark: SparkSession, place: str) -> DataFrame | None:
 
 
 def resubmit(letters: DataFrame, owner: str, target: str) -> int:
-    """Write the lines of dead letters as new input files; return the number of lines.
+    """Write the lines of dead letters, except changed ones, as new input files. Return the number of lines.
 
-    The name of a file has the batch of its letters and their code. A job reads a name once, so letters that are played
-    again twice are read once.
+    The name of a file has the batch of its letters and their code. A job reads a name once, so it reads letters once
+    even if they are resubmitted twice.
 
     Args:
         letters: The columns of COLUMNS.

@@ -17,8 +17,8 @@ from hwheel.spark.deliver.pending import IDENTITY, indexes, records, state_varia
 from hwheel.spark.deliver.rest import deadline_of_idle_batch
 from hwheel.spark.deliver.settings import MOVED, OPTIONS_FILE, UNITS_MS, CheckpointOptionsError, WheelOptions
 from hwheel.spark.deliver.topic import is_topic
-from hwheel.spark.shard.decoded import as_bytes, payload_names
 from hwheel.spark.shard.delivered import delivered_schema
+from hwheel.spark.shard.neutral import as_bytes, payload_names
 
 STAGING = ".hwheel-moved"
 
@@ -39,14 +39,14 @@ class DeliveredDecoder:
 
 
 def move(checkpoint: Directory, target: Directory) -> int:
-    """Write all held messages as input files for another job, and end the life of the checkpoint; return the lines.
+    """Write all held messages as input files for another job, and retire the checkpoint. Return the number of lines.
 
     The job must not be running. A message that has a cancel becomes a cancel, and duplicates become one message.
     Delivered messages that the checkpoint remembers become cancels, so that their duplicates are dropped. After an
     interruption, the same call completes the move.
 
     Raises:
-        CheckpointOptionsError: The checkpoint cannot be moved now, or its messages are no lines of JSON.
+        CheckpointOptionsError: The checkpoint cannot be moved now, or lines of JSON cannot hold its messages.
     """
     spark = checkpoint.spark
     if not checkpoint.exists(MOVED):
@@ -69,7 +69,7 @@ def move(checkpoint: Directory, target: Directory) -> int:
 
 
 def close_outputs(checkpoint: Directory) -> None:
-    """Give the outputs a later batch than the checkpoint has, so that a job on a copy of the checkpoint is refused."""
+    """Store a later batch in the outputs than the checkpoint has, so that a job on a copy of the checkpoint fails."""
     for name, url in stored_outputs(checkpoint).items():
         if is_topic(url):
             continue
@@ -80,7 +80,7 @@ def close_outputs(checkpoint: Directory) -> None:
 
 
 def check_movable(checkpoint: Directory) -> int:
-    """Return the unit of due times. Raise CheckpointOptionsError if messages would be lost or changed."""
+    """Return the unit of due times in ms. Raise CheckpointOptionsError if messages would be lost or changed."""
     query = checkpoint.child_directory(MESSAGES)
     if last_batch(query, "commits") < 0 or not checkpoint.exists(OPTIONS_FILE):
         raise CheckpointOptionsError(

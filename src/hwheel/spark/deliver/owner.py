@@ -1,12 +1,12 @@
-"""Numbers that a checkpoint shares with its outputs and its input, so that a start notices an older copy of any.
+"""Numbers that a checkpoint shares with its outputs and its input, so that a start notices if one is an older copy.
 
 Spark numbers the batches of a query. A checkpoint that was restored from an older copy uses the numbers again, for
-batches whose files are in the output already. It also lacks the input files that were removed since the copy. So each
-of the others keeps a number too, and a start compares them:
+batches whose files are in the output already. It also has not read the input files that were removed since the copy. So
+each place keeps numbers, and a start compares them:
 
 - An output directory has the id of its query and the last batch with messages, written before the files of the batch.
-- The checkpoint has the output and the last batch with messages, written after that and before the files of the batch.
-- An input directory that is cleaned has the last offsets whose files may have been removed, written before they are.
+- The checkpoint has the output and the last batch with messages, written between the output's number and the files.
+- An input directory that is cleaned has the last offsets whose files may be removed, written before the removal.
 """
 
 import json
@@ -28,7 +28,7 @@ class TimesDifferError(HwheelError, ValueError):
 
 
 class Owner(NamedTuple):
-    """The query that an output belongs to, and the last batch that has files in it, or -1."""
+    """The query that an output belongs to, and the last batch that may have files in it, or -1."""
 
     query_id: str
     batch: int = -1
@@ -74,11 +74,11 @@ def check_output(query: Directory, output: Directory, option: str) -> None:
         TimesDifferError: One of the two was restored from an older copy.
     """
     owner = owner_of(output)
-    begun, done = last_batch(query, "offsets"), published_into(query, output)
-    if owner is None and done > last_batch(query, "commits"):
+    begun, published = last_batch(query, "offsets"), published_into(query, output)
+    if owner is None and published > last_batch(query, "commits"):
         raise TimesDifferError(
-            f"batch {done} was interrupted, and {output.path} no longer has its files, so its messages would appear "
-            "again\n"
+            f"batch {published} was interrupted, and {output.path} no longer has its files, so its messages would "
+            "appear again\n"
             f"put the directory back until a batch completes; or delete {query.path}/{PUBLISHED} to write all messages "
             "of the batch again"
         )
@@ -86,10 +86,10 @@ def check_output(query: Directory, output: Directory, option: str) -> None:
         return
     if owner.batch > begun:
         raise newer_output(output, owner.batch, begun, option)
-    if owner.batch < done:
+    if owner.batch < published:
         raise TimesDifferError(
             f"{output.path} is older than the checkpoint: it ends at batch {owner.batch}, and the checkpoint has "
-            f"delivered batch {done}\n"
+            f"delivered batch {published}\n"
             f"restore both from copies of one time; or delete {output.path}/{OWNER} to continue without the messages "
             "that were delivered in between"
         )

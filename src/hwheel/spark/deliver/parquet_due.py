@@ -76,7 +76,7 @@ def footer(files: Any, path: Any) -> pq.FileMetaData:
 
 
 def tail_of(files: Any, path: Any, size: int, count: int) -> bytes:
-    """Return the last bytes of a file."""
+    """Return the last `count` bytes of a file of `size` bytes, or all of them."""
     stream = files.open(path)
     try:
         stream.seek(max(0, size - count))
@@ -147,14 +147,14 @@ class DueInMs:
         context = TaskContext.get()
         kinds = json.loads((context.getLocalProperty(KINDS) if context else None) or "{}")
         for batch in batches:
-            number = batch.schema.get_field_index("due")
+            due_index = batch.schema.get_field_index("due")
             files = batch.column(batch.num_columns - 1).dictionary_encode()
             per_file = [kinds.get(file_name(file), "integer") for file in files.dictionary.to_pylist()]
             found = pa.nulls(batch.num_rows, pa.int64())
             for kind in {*per_file}:
                 of_kind = pa.array([one == kind for one in per_file]).take(files.indices)
-                found = pc.if_else(of_kind, in_ms(batch.column(number), kind, self.unit_ms), found)
-            yield batch.set_column(number, "due", found)
+                found = pc.if_else(of_kind, in_ms(batch.column(due_index), kind, self.unit_ms), found)
+            yield batch.set_column(due_index, "due", found)
 
 
 def file_name(url: str) -> str:

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from hwheel.lookup.texts import bytes_of, shown, shown_as
 from hwheel.spark.arrow import from_chunk
 from hwheel.spark.deliver.directory import Directory
-from hwheel.spark.shard.decoded import decoded, payload_names
+from hwheel.spark.shard.neutral import neutral_rows, payload_names
 from hwheel.spark.shard.settings import ColumnNames
 from hwheel.spark.shard.state import ShardIndex
 
-DECODED = "id binary, key binary, due bigint, tick bigint, cancelled boolean, by_id boolean, sequence bigint"
+NEUTRAL_ROWS = "id binary, key binary, due bigint, tick bigint, cancelled boolean, by_id boolean, sequence bigint"
 IDENTITY = ("id", "key", "tick")
 MINUTE_MS = 60_000
 EDGES_MS = {
@@ -39,7 +39,7 @@ LINKS: dict[str, TemporaryDirectory[str]] = {}
 
 @dataclass(frozen=True)
 class Decoder:
-    """Decode the chunks of buckets inside mapInArrow.
+    """Decode the chunks of buckets into ``neutral_rows()``, inside mapInArrow.
 
     Args:
         payload: Columns of the message to add as text.
@@ -55,13 +55,13 @@ class Decoder:
         for batch in batches:
             for chunk in batch.column("rows"):
                 rows = pa.Table.from_batches([from_chunk(chunk.as_buffer(), schema)])
-                yield from decoded(rows, self.names, self.tick_ms, self.payload).to_batches()
+                yield from neutral_rows(rows, self.names, self.tick_ms, self.payload).to_batches()
 
 
 def readable_path(spark: SparkSession, checkpoint: str) -> str:
     """Return a path at which Spark's state reader finds a checkpoint.
 
-    The reader takes an encoded URL for a path. So a local checkpoint whose URL has %20 or the like gets a link.
+    The reader uses an encoded URL as a path. So a local checkpoint whose URL has %20 or the like gets a link.
     """
     directory = Directory(spark, checkpoint)
     place = directory.local_path
@@ -110,7 +110,8 @@ def records(spark: SparkSession, checkpoint: str, payload: tuple[str, ...] = ())
     index = found[0]  # all shards have the same schema, tick, and names
     decoder = Decoder(bytes(index.arrow_schema.serialize()), index.placement.tick_ms, index.names, payload)
     chunks = state_variable(spark, checkpoint, "buckets").select(F.col("user_map_value.rows").alias("rows"))
-    return chunks.mapInArrow(decoder, ", ".join([DECODED, *[f"p{number} string" for number in range(len(payload))]]))
+    columns = [NEUTRAL_ROWS, *(f"p{number} string" for number in range(len(payload)))]
+    return chunks.mapInArrow(decoder, ", ".join(columns))
 
 
 def without_replaced(rows: DataFrame) -> DataFrame:
@@ -195,7 +196,7 @@ def matching_rows(
 
 
 def cancels(spark: SparkSession, checkpoint: str, keys: Iterable[str], unit_ms: int) -> DataFrame | None:
-    """Return a line of JSON for each pending message with one of these keys, which cancels it, or None without state.
+    """Return a line of JSON that cancels it for each pending message with one of these keys. Without state, None.
 
     Args:
         keys: As in ``matching_rows()``.

@@ -13,7 +13,7 @@ from hwheel.spark.hold import MAX_SHARDS
 from hwheel_core import HwheelError, place
 
 OPTIONS_FILE = "hwheel.json"
-MOVED = "hwheel-moved"  # in a checkpoint whose messages another job has
+MOVED = "hwheel-moved"  # a file in a checkpoint whose messages were moved to another job
 VERSION = 2  # of OPTIONS_FILE
 DURATIONS = ("tick", "dedup")
 LONGEST_MS = 10**15
@@ -129,12 +129,12 @@ class DeliverySettings:
     Args:
         format: The format of all files: "json" or "parquet".
         trigger: The interval between batches of messages.
-        dead_letters_every: The interval between batches of dead letters. Each reads all rows since the last one.
+        dead_letters_every: The interval between batches of dead letters. Each batch reads all rows since the last one.
         files_a_batch: The maximum number of new files in a batch.
         clean_source: What to do with input files that both queries have read: "archive", "delete", or None.
         largest_message: The maximum size of a message in bytes.
         max_lateness: How late a message may be at the start of the batch that delivers it. Default: without limit.
-        too_late: What to do with later messages: "dead-letters", or "mark" to deliver all with a mark.
+        too_late: What to do with later messages: "dead-letters", or "mark" to deliver them with a mark.
         rate: The maximum number of messages a second, over a batch.
         forget_files: How much older than the newest file an input file may be. Spark ignores older files, and forgets
             their names. Default: 100,000 years, because Spark's own default of a week would ignore old files.
@@ -163,7 +163,7 @@ class DeliverySettings:
 
 
 def check_not_moved(checkpoint: Directory) -> None:
-    """Raise CheckpointOptionsError if another job has the messages of a checkpoint."""
+    """Raise CheckpointOptionsError if the messages of a checkpoint were moved to another job."""
     if checkpoint.exists(MOVED):
         raise CheckpointOptionsError(
             f"the messages of this checkpoint were moved to {checkpoint.read(MOVED)}\n"
@@ -194,7 +194,7 @@ def kept_options(checkpoint: Directory, given: dict[str, Any], defaults: WheelOp
             for name in wanted:
                 check_same(name, getattr(stored, name), getattr(options, name))
             return stored
-        checkpoint.delete(OPTIONS_FILE)  # no state depends on it yet
+        checkpoint.delete(OPTIONS_FILE)  # no state depends on the unreadable options yet
     elif checkpoint.exists(BEGUN):
         raise unreadable_options(checkpoint, ValueError("missing"), options)
     checkpoint.make()

@@ -50,12 +50,12 @@ class TooLate:
 
 @dataclass(kw_only=True)
 class Sink(ABC):
-    """The function that foreachBatch calls. Its counters are for display."""
+    """An output. foreachBatch calls it with each batch. The counters are for display."""
 
     rows: int = 0
     batches: int = 0
-    lag_ms: int | None = None  # of the earliest message that was held in time, in the last batch with such messages
-    # Messages by lateness at the start of their batch, without late arrivals: up to each edge, and all.
+    lag_ms: int | None = None  # of the earliest message that arrived in time, in the last batch with such messages
+    # Messages without late arrivals: those of at most each lateness at the start of their batch, and all.
     lateness: list[int] = field(default_factory=lambda: [0] * (len(LATENESS_EDGES_S) + 1))
     lateness_sum_s: float = 0.0
     late_arrivals: int = 0  # messages that arrived after a batch that would have delivered them
@@ -89,20 +89,20 @@ class Sink(ABC):
             batch.unpersist()
 
     def in_time(self, batch: DataFrame, batch_id: int) -> DataFrame:
-        """Return the messages to deliver: without those that are too late, or with a mark of each.
+        """Return the messages to deliver: those that are not too late, or all of them with the column LATE.
 
-        The time is that of the batch, so a repeated batch has the same messages.
+        Lateness is measured at the time of the batch, so a repeated batch has the same messages.
         """
         if self.too_late is None or self.query is None:
             return batch
         max_ms, mark = self.too_late.limit_of(batch_id)
         if max_ms is None:
             return batch
-        begun_ms = batch_time_ms(self.query, batch_id) or int(time.time() * 1000)
-        is_late = F.col("due") < begun_ms - max_ms
+        batch_ms = batch_time_ms(self.query, batch_id) or int(time.time() * 1000)
+        is_late = F.col("due") < batch_ms - max_ms
         if mark:
             return batch.withColumn(LATE, is_late)
-        batch = batch.persist()  # the state is not updated again for the second output
+        batch = batch.persist()  # otherwise each of the following actions would run the batch with its state again
         if count := batch.where(is_late).count():
             self.too_late.send(batch.where(is_late), max_ms, f"late-{batch_id:09d}", count)
         return batch.where(~is_late)
@@ -139,18 +139,18 @@ class Sink(ABC):
     def settled_until_ms(self, batch_id: int) -> int:
         """Return the time until which earlier batches have delivered all messages that had arrived.
 
-        Before the first batch of a checkpoint, no message was on time.
+        Set clock_ms to the time of this batch. In the first batch of a checkpoint, all messages are late arrivals.
         """
-        begun_ms = int(time.time() * 1000)
+        batch_ms = int(time.time() * 1000)
         if self.query is not None:
-            begun_ms = batch_time_ms(self.query, batch_id) or begun_ms
+            batch_ms = batch_time_ms(self.query, batch_id) or batch_ms
             self.clock_ms = self.clock_ms or batch_time_ms(self.query, batch_id - 1)
-        before_ms, self.clock_ms = self.clock_ms or begun_ms, begun_ms
+        before_ms, self.clock_ms = self.clock_ms or batch_ms, batch_ms
         return before_ms - before_ms % self.tick_ms
 
     @abstractmethod
     def add(self, rows: DataFrame, name: str) -> None:
-        """Write rows that belong to no batch; once for each name if the sink can."""
+        """Write rows that belong to no batch. If the sink can, write only once for each name."""
 
     @abstractmethod
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -198,7 +198,7 @@ class DirectorySink(Sink):
     path: str
     format: str
     one_file: bool = False
-    claimed: bool = False
+    claimed: bool = False  # True: the directory has the id of the query
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Write the rows into a hidden directory."""
@@ -286,7 +286,7 @@ def begin_to_publish(directory: Directory, batch_id: int, finals: list[str]) -> 
         BatchNotWrittenError: The batch has files already, although it was never published here.
     """
     owner = owner_of(directory) or Owner("")
-    if owner.batch >= batch_id:  # an earlier attempt
+    if owner.batch >= batch_id:  # an earlier attempt has stored it
         return
     if any(map(directory.exists, finals)):
         raise BatchNotWrittenError(
@@ -330,7 +330,7 @@ class TopicSink(Sink):
         self.add(batch, "")
 
     def add(self, rows: DataFrame, name: str) -> None:
-        """Send rows, each time this is called."""
+        """Send rows, even if rows of this name were sent before."""
         conf = {**PRODUCER, **self.options.java_conf, "bootstrap.servers": self.topic.brokers}
         (
             self.records(rows)
@@ -370,7 +370,7 @@ def no_topic() -> Column:
 
 
 def dead_records(rows: DataFrame) -> DataFrame:
-    """Return malformed rows as records, unchanged, with a header `reason`.
+    """Return malformed rows as records, unchanged, with the headers `code` and `reason`.
 
     Rows of a topic also get the headers of Kafka Connect's dead letters, which say where a record was.
     """

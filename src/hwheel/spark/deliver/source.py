@@ -21,7 +21,7 @@ SCHEMA = "id string, key string, due bigint, cancel boolean, payload string"
 UNREADABLE = "unreadable"  # the reason why a row is malformed, or null if its columns decide
 LINE = "line"  # the JSON of a malformed row
 BYTES = "bytes"  # the size of a message that is too large, or null
-EXCERPT = "excerpt"  # its first characters
+EXCERPT = "excerpt"  # the first characters of a message that is too large, or null
 TOO_LARGE = "larger than --largest-message: {} bytes"
 FILE = "file"  # the input file of a row
 BLOCK = "block"  # the first byte of the part of the file in which NUMBER counts
@@ -82,7 +82,7 @@ class Source:
 
     def rows(self, without: Collection[str], places: list[str], by_row: bool) -> DataFrame:
         unit_ms = UNITS_MS[self.settings.wheel.due_unit]
-        if by_row:  # the row reader has other columns
+        if by_row:  # the row reader returns `due` as it is stored, and DueInMs needs the file of each row
             rows = self.of_files(without, [*PLACE_IN_FILE], stored_schema(self.schema))
             fields = [StructField("due", LongType()) if one.name == "due" else one for one in rows.schema.fields]
             rows = self.fitting_record(rows.mapInArrow(DueInMs(unit_ms), StructType(fields)))
@@ -95,7 +95,7 @@ class Source:
         return self.settings.largest_message
 
     def fitting_record(self, rows: DataFrame) -> DataFrame:
-        """Refuse messages whose record in an output topic would be too large, because JSON in a string grows."""
+        """Mark messages as unreadable whose record in an output topic would be too large: JSON in a string grows."""
         if not is_topic(self.settings.places.to) or self.settings.kafka.format != "json":
             return rows
         value = F.octet_length(F.to_json(F.struct("id", "key", "due", "payload")))
@@ -131,7 +131,7 @@ class Source:
         return files.select(*columns, unreadable, *number, *place)
 
     def cut(self, name: str) -> list[Column]:
-        """Return a text as binary, or null if it is too large, and then its size and its first characters."""
+        """Return the columns of a text: its bytes, or null if they are too many; and then BYTES and EXCERPT."""
         size = F.octet_length(name)
         is_large = size > self.largest
         start = F.left(F.col(name).cast("string"), F.lit(MAX_SHOWN))
@@ -187,7 +187,7 @@ class Source:
         )
         if options.offsets_a_batch:
             reader = reader.option("maxOffsetsPerTrigger", options.offsets_a_batch)
-        # Such a record would also be too large for the topic of dead letters.
+        # A larger value would also be too large for the topic of dead letters.
         value = F.when(F.octet_length("value") <= self.largest, F.col("value")).alias("value")
         return reader.load().withColumn(RECORD, F.struct("key", value, "headers"))
 
@@ -224,7 +224,7 @@ class Source:
         )
 
     def of_json(self, lines: DataFrame) -> DataFrame:
-        """Return the fields of lines, which are the columns of ``cut()``, and the other columns."""
+        """Parse the lines, which are the columns of ``cut()``. Keep the other columns."""
         topics = self.settings.kafka.topics
         read = cast(StructType, StructType.fromDDL(READ_BY_ID if self.by_id else READ))
         target = [] if topics is None else [StructField(TARGET, StringType())]

@@ -54,7 +54,7 @@ def is_topic(place: str) -> bool:
 
 @dataclass(frozen=True)
 class KafkaOptions:
-    """How topics are read and written.
+    """The options for reading and writing topics.
 
     Args:
         format: "json": the value of a record is the message as JSON. "headers": id, due, and cancel are headers, and
@@ -113,11 +113,11 @@ class TopicClient:
         self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
 
     def partitions(self) -> Any:
-        """Return Java's list of the partitions. Raise Py4JJavaError if no broker answers, or without such a topic."""
+        """Return Java's list of partitions. Raise Py4JJavaError if no broker answers or the topic does not exist."""
         return self._admin.describeTopics(self._names).allTopicNames().get().get(self._topic.name).partitions()
 
     def look(self) -> object:
-        """Return the end offsets of all partitions, which differ if records have arrived, and after an error."""
+        """Return the end offsets of all partitions. After an error, return an object that equals no other."""
         try:
             partitions = self.partitions()
             if partitions.size() != self._ends.size():

@@ -59,15 +59,15 @@ class BatchTransaction:
 
     Args:
         conf: Settings of librdkafka, with the brokers.
-        query_id: Of the query, which the checkpoint keeps.
-        begun_ms: The time of the batch, which a repetition has too.
+        query_id: The id of the query, which the checkpoint keeps.
+        batch_ms: The time of the batch. A repeated batch has the same time.
     """
 
     topic: Topic
     conf: dict[str, str]
     query_id: str
     batch_id: int
-    begun_ms: int
+    batch_ms: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         begin_task()
@@ -98,7 +98,7 @@ class BatchTransaction:
                         produce(producer, record)
                     rows += batch.num_rows
                 group = consumer.consumer_group_metadata()
-                mark = TopicPartition(self.topic.name, 0, self.batch_id + 1, str(self.begun_ms))
+                mark = TopicPartition(self.topic.name, 0, self.batch_id + 1, str(self.batch_ms))
                 retried(lambda: producer.send_offsets_to_transaction([mark], group, TRY_S))
                 retried(lambda: producer.commit_transaction(TRY_S))
             except BaseException:
@@ -120,7 +120,7 @@ class BatchTransaction:
         """Return True if the task of this group has committed this batch.
 
         Raises:
-            OlderCheckpointError: It has committed a later batch, or another one with this number.
+            OlderCheckpointError: The task has committed a later batch, or another batch with this number.
         """
 
         def ask() -> TopicPartition:
@@ -132,7 +132,7 @@ class BatchTransaction:
         mark = retried(ask)
         if mark.offset <= self.batch_id:  # negative without a mark
             return False
-        if (mark.offset, mark.metadata) != (self.batch_id + 1, str(self.begun_ms)):
+        if (mark.offset, mark.metadata) != (self.batch_id + 1, str(self.batch_ms)):
             raise OlderCheckpointError(AHEAD.format(topic=self.topic, found=mark.offset - 1, batch_id=self.batch_id))
         return True
 
@@ -177,12 +177,12 @@ class TransactionSink(TopicSink):
     def write(self, batch: DataFrame, batch_id: int) -> None:
         """Send the rows, each task in a transaction."""
         query_id = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        begun_ms = None if self.query is None else batch_time_ms(self.query, batch_id)
-        if query_id is None or begun_ms is None:
+        batch_ms = None if self.query is None else batch_time_ms(self.query, batch_id)
+        if query_id is None or batch_ms is None:
             raise BatchNotWrittenError(f"batch {batch_id} has no time in the checkpoint")
         conf = {**self.options.producer_conf, "bootstrap.servers": self.topic.brokers}
-        transaction = BatchTransaction(self.topic, conf, query_id, batch_id, begun_ms)
-        if not self.checked:  # the tasks see only their own marks, and those with rows
+        transaction = BatchTransaction(self.topic, conf, query_id, batch_id, batch_ms)
+        if not self.checked:  # a task sees only its own mark, and only if it has rows
             for task in range(1 if self.one_task else self.partitions):
                 with closing(transaction.group_of(task)) as group:
                     transaction.is_sent(group)

@@ -30,8 +30,8 @@ def as_in_logs(file: str) -> str:
     return re.sub("^file:/+", "file:///", file)
 
 
-def opened(spark: SparkSession, file: str) -> tuple[Any, Any]:
-    """Return Hadoop's file system and path of a URL."""
+def located(spark: SparkSession, file: str) -> tuple[Any, Any]:
+    """Return Hadoop's file system and Hadoop's path of a URL."""
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
@@ -49,7 +49,7 @@ def why_unreadable(
     Args:
         failure: The failure of a trial read, if there was one.
     """
-    files, path = opened(spark, file)
+    files, path = located(spark, file)
     try:
         if not files.exists(path):
             return "it was taken away before it was read" if files.exists(path.getParent()) else None
@@ -98,13 +98,16 @@ def pattern_of(file: str) -> str:
 
 def changed_ms(spark: SparkSession, file: str) -> int:
     """Return the modification time of a file."""
-    files, path = opened(spark, file)
+    files, path = located(spark, file)
     return int(files.getFileStatus(path).getModificationTime())
 
 
 def long_line(spark: SparkSession, file: str, limit: int) -> tuple[int, int] | None:
-    """Return the position and the size in bytes of the first line above a limit, or None."""
-    files, path = opened(spark, file)
+    """Return the position and the size in bytes of the first line above a limit, or None.
+
+    The limit must be at least PIECE_BYTES, because lines inside a piece are not measured.
+    """
+    files, path = located(spark, file)
     jvm: Any = spark._jvm
     codec = jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(files.getConf()).getCodec(path)
     start = at = 0
@@ -177,14 +180,14 @@ def not_in_blocks(directory: Directory) -> list[str]:
     """
     names = [name for name in directory.changed_ms() if name.endswith(IN_BLOCKS) and name[0] not in "._"]
     found = [as_in_logs(directory.child_url(name)) for name in names if ":" not in name]
-    return [file for file in found if is_not_in_blocks(*opened(directory.spark, file))]
+    return [file for file in found if is_not_in_blocks(*located(directory.spark, file))]
 
 
 def reads_as_nothing(spark: SparkSession, file: str) -> bool:
     """Return True if Spark finds no line in an existing file, without an error, because its name is wrong."""
     if not may_read_as_nothing(file):
         return False
-    files, path = opened(spark, file)
+    files, path = located(spark, file)
     return bool(files.exists(path)) and (is_not_in_blocks(files, path) or is_not_bzip2(files, path))
 
 

@@ -27,10 +27,10 @@ from hwheel.spark.deliver.trial_reading import (
     as_in_logs,
     changed_ms,
     due_fault,
+    located,
     long_line,
     may_read_as_nothing,
     not_in_blocks,
-    opened,
     reads_as_nothing,
     unreadable_among,
     why_unreadable,
@@ -144,10 +144,10 @@ class LeavingOut:
     failed_before: dict[str, int] = field(default_factory=dict)  # the batch of each query that failed last
 
     def __post_init__(self) -> None:
-        self.known = {*self.files.reasons}
+        self.known = {*self.files.reasons}  # left out from the start, so these files make no query fail
 
     def after(self, query: str, failure: Failure) -> Iterator[tuple[str, str]]:
-        """Leave out the files that made a query fail; yield each with the reason.
+        """Leave out the files that made a query fail. Yield each with the reason.
 
         Spark names one file, and the batch without it reads all other files again. With a thousand unreadable files,
         that would take hours. So when the same batch fails a second time, a trial read covers all its files.
@@ -209,11 +209,11 @@ class LeavingOut:
             found = not_in_blocks(self.directory())
         else:
             files = SourceLog(self.queries[query], steps_of(self.directory().url)).last_files()
-            found = [file for file in files if due_fault(*opened(self.source.spark, file)) is not None]
+            found = [file for file in files if due_fault(*located(self.source.spark, file)) is not None]
         return [file for file in found if file not in self.known]
 
     def fails_again(self, query: str) -> bool:
-        """Return True if the failed batch is the one that failed the last time."""
+        """Remember the failed batch of a query. Return True if it also was the batch that failed the last time."""
         before, batch = self.failed_before.get(query), last_batch(self.queries[query], "offsets")
         self.failed_before[query] = batch
         return before == batch
@@ -256,7 +256,7 @@ class DueCheck:
         kinds, refused = {}, False
         for file in {*log.files_of(batch_id)} - {*self.files.reasons}:
             try:
-                kinds[file_name(file)] = due_kind(*opened(self.source.spark, file))
+                kinds[file_name(file)] = due_kind(*located(self.source.spark, file))
             except DueTypeError:
                 refused = True
         is_plain = {*kinds.values()} <= {*PLAIN}

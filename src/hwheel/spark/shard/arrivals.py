@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from hwheel.lookup.segments import hashes, segment_name, write_segment
-from hwheel.spark.shard.decoded import decoded, payload_names
+from hwheel.spark.shard.neutral import neutral_rows, payload_names
 from hwheel.spark.shard.settings import WheelSettings
 
 BATCH_ID = "streaming.sql.batchId"  # Spark sets it for the tasks of a batch
@@ -35,7 +35,7 @@ class IndexedArrivals:
             for file in self.directory.glob(segment_name(0, self.batch_id, f"{self.label}-*")):
                 file.unlink(missing_ok=True)
         names, tick_ms = self.settings.names, self.settings.placement.tick_ms
-        found = decoded(rows, names, tick_ms, payload_names(rows.schema, names))
+        found = neutral_rows(rows, names, tick_ms, payload_names(rows.schema, names))
         found = found.filter(pc.greater(found.column("tick"), now_ms))
         if found.num_rows:
             write_segment(self.directory, segment_name(0, self.batch_id, f"{self.label}-{self.parts}"), hashed(found))

@@ -1,4 +1,4 @@
-"""The rows of the state in a form that readers without the query understand."""
+"""The rows of the state in a form that does not depend on the column names and types of the query."""
 
 import pyarrow as pa
 
@@ -8,10 +8,11 @@ from hwheel.spark.message import BY_ID, SEQUENCE, TOMBSTONE, due_ms, expirations
 from hwheel.spark.shard.settings import ColumnNames
 
 
-def decoded(rows: pa.Table, names: ColumnNames, tick_ms: int, payload: tuple[str, ...]) -> pa.Table:
+def neutral_rows(rows: pa.Table, names: ColumnNames, tick_ms: int, payload: tuple[str, ...]) -> pa.Table:
     """Return id, key, due, tick, cancelled, by_id, and sequence of rows, and payload columns as text: p0, p1, ...
 
-    Encodes ids and keys as bytes. Different ids or keys never have equal bytes.
+    Ids and keys become bytes. Different ids or keys never have equal bytes. `tick` is the end of the tick in which the
+    message is due; like `due`, it is in epoch milliseconds.
     """
     due = one_array(rows.column(names.due))
     columns = {

@@ -13,7 +13,7 @@ NAMES_OF_UNITS = {
 }
 UNITS_MS = {name: length_ms for length_ms, names in NAMES_OF_UNITS.items() for name in names.split()}
 
-# Spark's intervals allow them, but their length varies.
+# Spark's intervals allow these units, but their length varies.
 CALENDAR_UNITS = ("mo", "mon", "month", "months", "q", "quarter", "quarters", "y", "yr", "yrs", "year", "years")
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from hwheel.spark.arrow import arrow_array, from_stream, gather, one_array, slices, to_stream
 from hwheel.spark.message import BY_ID, SEQUENCE, SHARD, TOMBSTONE
-from hwheel.spark.shard.arrivals import Arrivals, arrivals_of
+from hwheel.spark.shard.arrivals import ArrivalWriter, arrival_writer
 from hwheel.spark.shard.settings import WheelSettings
 from hwheel.spark.shard.spill import Spill
 from hwheel.spark.shard.state import Chunks, ShardIndex
@@ -27,7 +27,7 @@ from hwheel_core import group
 
 # --- garbage collection -----------------------------------------------------------------------------------------------
 
-TASKS_BEFORE_FREEZE = 2  # the first task imports modules too, which are complete at the second
+FREEZES = 2  # in a worker; the first task still imports modules, and the second one begins with all of them
 
 tasks_begun = 0
 
@@ -40,7 +40,7 @@ def begin_task() -> None:
     worker it does nothing. It follows a collection, so that it freezes little garbage.
     """
     global tasks_begun
-    if tasks_begun < TASKS_BEFORE_FREEZE and TaskContext.get() is not None:
+    if tasks_begun < FREEZES and TaskContext.get() is not None:
         tasks_begun += 1
         gc.freeze()
 
@@ -101,8 +101,8 @@ SETTINGS = -1  # the label of a group that holds only the settings of the query
 class Packer:
     """Pack the rows of each shard into blobs. (task, part) orders the blobs by arrival.
 
-    Each task that has rows also sends an empty blob to the group of the settings. With another number of shards, rows
-    may all go to shards without state, which know no settings to compare.
+    Each task that has rows also sends an empty blob to the group of the settings. A shard compares settings only if it
+    has state, and after a change of the number of shards, all rows may go to shards without state.
     """
 
     labels: list[int]
@@ -222,7 +222,7 @@ class HoldProcessor(StatefulProcessor):
     def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]    (frames alone)
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        """Add the packed messages of a batch and yield the due ones, including those of due buckets."""
+        """Add the packed messages of a batch. Yield the due ones among them and in the buckets."""
         first = next(rows)
         schema = from_stream(first.blob[0]).schema
         if key[0] == SETTINGS:
@@ -234,7 +234,7 @@ class HoldProcessor(StatefulProcessor):
                     spill.append((task, part), from_stream(blob))
             arrived = chain.from_iterable(map(spill.take, sorted(spill.rows)))
             index = self.stored_index() or ShardWheel.new_index(self.settings, schema)
-            arrivals = arrivals_of(self.settings, key[0])
+            arrivals = arrival_writer(self.settings, key[0])
             yield from self.advance(index, arrived, timerValues.getCurrentProcessingTimeInMs(), arrivals)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:
@@ -247,7 +247,7 @@ class HoldProcessor(StatefulProcessor):
         yield from self.advance(index, (), timerValues.getCurrentProcessingTimeInMs())
 
     def check_settings(self, schema: pa.Schema) -> None:
-        """Compare the settings of the query with those of its first batch with rows, which stores them."""
+        """Compare the settings of the query with the stored ones. The first batch with rows stores them."""
         index = self.stored_index()
         if index is None:
             self.index.update((ShardWheel.new_index(self.settings, schema).to_json(),))
@@ -259,7 +259,7 @@ class HoldProcessor(StatefulProcessor):
         return ShardIndex.from_json(found[0]) if found else None
 
     def advance(
-        self, index: ShardIndex, arrived: Iterable[pa.RecordBatch], now_ms: int, arrivals: Arrivals | None = None
+        self, index: ShardIndex, arrived: Iterable[pa.RecordBatch], now_ms: int, arrivals: ArrivalWriter | None = None
     ) -> Iterator[pd.DataFrame]:
         """Advance the wheel of the shard, then move its timer and store its index."""
         wheel = ShardWheel(self.settings, index, self.buckets, self.delivered, self.named)

@@ -1,4 +1,4 @@
-"""Replay of a log in any order, by key: rows are packed where they are read, and sorted and replayed in their shard.
+"""Replay of an unsorted log by key: rows are packed where they are read, and sorted and replayed in their shard.
 
 A row that passes Spark's shuffle and enters Python alone is expensive. A blob of thousands of rows is cheap.
 """
@@ -112,7 +112,7 @@ class ShardParts:
 def hashes(keys: pa.Array) -> npt.NDArray[np.int64]:
     """Return hashes that are not negative, and equal for equal keys in all processes."""
     encoded = keys if isinstance(keys, pa.DictionaryArray) else keys.dictionary_encode()
-    # Each distinct key once, as CRC of its text.
+    # The CRC of the text of each distinct key.
     distinct = [zlib.crc32(str(key).encode()) for key in encoded.dictionary.to_pylist()]
     distinct.append(0)  # null, by the index -1
     found: npt.NDArray[np.int64] = np.array(distinct, np.int64)[encoded.indices.fill_null(-1).to_numpy()]

@@ -109,7 +109,11 @@ def check_wheels(key: str | None, wheels: int | None) -> None:
 def opened(
     log: str | Sequence[str] | DataFrame, columns: LogColumns, key: str | None
 ) -> tuple[DataFrame, list[str] | None]:
-    """Return the columns of a log; or the numbers of its files, one in each partition, and the files."""
+    """Return the input of the workers, and the files that they read.
+
+    For a frame, the input is its columns, and there are no files. For files, the input is their numbers, one in each
+    partition.
+    """
     if isinstance(log, DataFrame):
         check_frame(log, columns, key)
         return log.select(*map(quoted, columns.names if key is None else [key, *columns.names])), None

@@ -60,11 +60,11 @@ def major_version(output: str) -> int | None:
     return int(found[1]) if found else None
 
 
-LINES_KEPT = 1000
-JAVA_ENDS_S = 5.0
+LINES_KEPT = 1000  # of Java's standard error
+JAVA_ENDS_S = 5.0  # the longest wait for the end of a Java that did not start Spark
 context: Any = pyspark.core.context
 
-# Only local addresses, and no web server.
+# The settings of a local session: only local addresses, and no web server.
 LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

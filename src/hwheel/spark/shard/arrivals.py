@@ -14,7 +14,7 @@ from hwheel.spark.shard.settings import WheelSettings
 
 BATCH_ID = "streaming.sql.batchId"  # Spark sets it for the tasks of a batch
 
-Arrivals = Callable[[pa.Table, int], None]
+ArrivalWriter = Callable[[pa.Table, int], None]
 
 
 @dataclass
@@ -42,8 +42,8 @@ class IndexedArrivals:
             self.parts += 1
 
 
-def arrivals_of(settings: WheelSettings, label: int) -> Arrivals | None:
-    """Return the writer of a shard in the current task, or None without an index."""
+def arrival_writer(settings: WheelSettings, label: int) -> ArrivalWriter | None:
+    """Return the writer for a shard in the current task, or None if the query writes no index."""
     if settings.index_directory is None:
         return None
     context = TaskContext.get()
@@ -54,7 +54,7 @@ def arrivals_of(settings: WheelSettings, label: int) -> Arrivals | None:
 
 
 def hashed(rows: pa.Table) -> pa.Table:
-    """Return rows with their hashes, as write_segment() needs them."""
+    """Return rows with the hashes of their keys and ids, as write_segment() needs them."""
     for name in ("key", "id"):
         rows = rows.append_column(f"{name}_hash", pa.array(hashes(rows.column(name))))
     return rows

@@ -92,7 +92,7 @@ class ById:
         return expirations(one_array(rows.column(self.settings.names.due)), self.settings.placement.tick_ms)
 
     def recalled_before(self, rows: pa.Table) -> Flags:
-        """Return which rows are ordinary messages whose cancel by id or replacement arrived before them."""
+        """Return a flag for each row: it is an ordinary message whose cancel by id or replacement arrived before it."""
         found = np.zeros(rows.num_rows, np.bool_)
         if self.recalled:
             plain = ~flags(rows.column(BY_ID)) & ~flags(rows.column(TOMBSTONE))
@@ -100,7 +100,7 @@ class ById:
         return found
 
     def already_delivered(self, rows: pa.Table) -> Flags:
-        """Return which rows are duplicates of delivered replacements.
+        """Return a flag for each row: it is a duplicate of a delivered replacement.
 
         Such a row has no effect, because all other rows with its id arrived after the original.
         """
@@ -118,7 +118,7 @@ class ById:
         return found
 
     def take_back(self, last: pa.Table) -> pa.Table:
-        """Return tombstones for all earlier messages of some ids and keys.
+        """Return tombstones for all earlier messages of some ids and keys, and note their ticks.
 
         Args:
             last: For each id and key, the last row that cancels or replaces its messages.
@@ -141,12 +141,12 @@ class ById:
         return rows, ticks
 
     def without_tombstone(self, candidates: pa.Table, own: pa.Table, hashes: Any) -> tuple[Flags, Flags]:
-        """Return which candidates have no tombstone yet, and which replacements enter a tick that has one now.
+        """Return flags of the candidates without a tombstone, and of the replacements whose tick has one afterwards.
 
         Args:
-            candidates: Ticks that need a tombstone, with id and key.
-            own: The ticks of the replacements.
-            hashes: The hashes of both.
+            candidates: The ``places()`` that need a tombstone.
+            own: The ``places()`` of the replacements.
+            hashes: All hashes in both.
         """
         known = self.taken_back.find(hashes)
         names = [*self.settings.names.identity, "tick"]

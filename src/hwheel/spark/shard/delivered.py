@@ -18,7 +18,7 @@ from hwheel.spark.shard.state import ChunkMap, Key
 from hwheel_core import group, place
 
 SLICES = 128  # in a horizon, and in each level
-LEVELS = 64  # above the number of levels; the key of a slice has level + LEVELS * number of the width
+LEVELS = 64  # above the number of levels; the key of a slice has level + LEVELS * index of the width in slices_ms
 READ_ROWS = 262_144
 READ_BYTES = 16 * 1024 * 1024
 OUT = "out"
@@ -33,7 +33,7 @@ def delivered_schema(identity: list[pa.Field], by_id: bool) -> pa.Schema:
 class Delivered:
     """(id, key, tick) of settled messages, in slices of ticks. One column may be both id and key.
 
-    With by_id, OUT tells delivered messages from cancelled ones.
+    With by_id, the column OUT is true for delivered messages and false for cancelled ones.
 
     Args:
         slices_ms: The widths of level 1, one for each horizon of which slices exist.
@@ -44,7 +44,7 @@ class Delivered:
     dedup_ms: int
     tick_ms: int
     slices_ms: list[int]
-    width: int = field(init=False)  # the index in slices_ms of the width of new slices
+    width_index: int = field(init=False)  # of the width of new slices, in slices_ms
 
     def __post_init__(self) -> None:
         slice_ms = -(-max(self.dedup_ms // SLICES, 1) // self.tick_ms) * self.tick_ms  # whole ticks
@@ -55,16 +55,16 @@ class Delivered:
                 self.slices_ms[free[0]] = slice_ms
             else:
                 self.slices_ms.append(slice_ms)
-        self.width = self.slices_ms.index(slice_ms)
+        self.width_index = self.slices_ms.index(slice_ms)
 
     def remember(self, settled: pa.Table, now_ms: int) -> None:
-        """Add ids, keys, and ticks. No tick is in the future."""
+        """Add ids, keys, and ticks. All ticks must have passed."""
         if not self.dedup_ms or not settled.num_rows:
             return
         ticks = one_array(settled.column("tick"))
         # The age of a tick decides its level, so the past is mirrored into the future.
-        placed, _ = place(pc.subtract(2 * now_ms, ticks), now_ms, self.slices_ms[self.width], SLICES)
-        levels = pc.add(pc.max_element_wise(arrow_array(placed), pa.scalar(1, pa.int64())), self.width * LEVELS)
+        placed, _ = place(pc.subtract(2 * now_ms, ticks), now_ms, self.slices_ms[self.width_index], SLICES)
+        levels = pc.add(pc.max_element_wise(arrow_array(placed), pa.scalar(1, pa.int64())), self.width_index * LEVELS)
         numbers = pc.divide(ticks, self.widths_ms(levels))
         order, starts = group(levels, numbers)
         settled = settled.take(arrow_array(order))
@@ -75,8 +75,8 @@ class Delivered:
 
     def width_ms(self, level: int) -> int:
         """Return the width of the slices of a level."""
-        width, level_in_width = divmod(level, LEVELS)
-        return int(self.slices_ms[width] * SLICES ** (level_in_width - 1))
+        width_index, level_of_slices = divmod(level, LEVELS)
+        return int(self.slices_ms[width_index] * SLICES ** (level_of_slices - 1))
 
     def widths_ms(self, levels: pa.Array) -> pa.Array:
         """Return the width of the slices for each of many levels."""
@@ -85,7 +85,7 @@ class Delivered:
         return by_level.take(pc.index_in(levels, value_set=found))
 
     def recall(self, ticks: pa.Array, ids: pa.Array) -> pa.Table:
-        """Return the remembered messages in the slices of these ticks, and at least those with one of these ids."""
+        """Return remembered messages in the slices of these ticks, at least those with one of these ids."""
         found: list[pa.Table] = [self.chunks.schema.empty_table()]
         for level in {level for level, _ in self.chunks.entries}:
             for number in pc.unique(pc.divide(ticks, self.width_ms(level))).to_pylist():

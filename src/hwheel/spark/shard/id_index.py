@@ -14,7 +14,7 @@ from hwheel_core import group
 # --- rows by hash -----------------------------------------------------------------------------------------------------
 
 PARTS = 256
-TOGETHER = PARTS  # the number of the part for rows that are not yet divided
+TOGETHER = PARTS  # the number of the undivided part
 TOGETHER_BYTES = 4 * 1024 * 1024
 SPARE_ROWS = 65_536  # settled rows that tidy() tolerates
 TIDY_ROWS = 1_000_000  # rows that tidy() reads in a batch, at most
@@ -85,7 +85,11 @@ class HashedRows:
         return pa.concat_tables(found)
 
     def tidy(self, settled_ms: int, max_useful: int) -> None:
-        """Remove settled rows where there are many. At most ``max_useful`` rows are unsettled."""
+        """If there are many settled rows, rewrite the largest parts without them.
+
+        Args:
+            max_useful: At least the number of unsettled rows.
+        """
         entries = self.chunks.entries
         if not max_useful:
             for key in [*entries]:

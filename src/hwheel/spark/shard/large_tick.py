@@ -37,8 +37,9 @@ class LargeTick:
         self.limits = limits
         self.parts = parts
         self.decisive = decisive
-        names = decisive(schema.empty_table()).schema.append(pa.field(ROW, pa.int64()))
-        self.rows, self.names, self.ranges = (Spill(one, limits.spill_bytes) for one in (schema, names, schema))
+        divided = decisive(schema.empty_table()).schema.append(pa.field(ROW, pa.int64()))
+        # All rows; the decisive columns, by part; the rows to deliver, by range.
+        self.rows, self.divided, self.ranges = (Spill(one, limits.spill_bytes) for one in (schema, divided, schema))
         self.sample: list[pa.Table] = []
         self.keeps = np.zeros(0, np.bool_)
 
@@ -46,7 +47,7 @@ class LargeTick:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for spill in (self.rows, self.names, self.ranges):
+        for spill in (self.rows, self.divided, self.ranges):
             spill.__exit__(kind, error, at)
 
     def take_in(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -54,16 +55,16 @@ class LargeTick:
         count = 0
         for table in gather(batches, self.limits.step_rows, self.limits.move_bytes):
             self.rows.append(0, table)
-            names = self.decisive(table).append_column(ROW, pc.add(ascending(table.num_rows), count))
-            for part, rows in by_hash(names, self.parts):
-                self.names.append(part, rows)
+            decisive = self.decisive(table).append_column(ROW, pc.add(ascending(table.num_rows), count))
+            for part, rows in by_hash(decisive, self.parts):
+                self.divided.append(part, rows)
             range_rows = min(self.limits.step_rows, self.limits.step_bytes * table.num_rows // max(1, table.nbytes))
             some = arrow_array(array("q", range(0, table.num_rows, max(1, range_rows // SAMPLES))))
-            self.sample.append(names.select(["due", SEQUENCE]).take(some))
+            self.sample.append(decisive.select(["due", SEQUENCE]).take(some))
             count += table.num_rows
         self.keeps = np.zeros(count, np.bool_)
-        for part in sorted(self.names.rows):
-            yield pa.Table.from_batches(self.names.take(part), self.names.schema)
+        for part in sorted(self.divided.rows):
+            yield pa.Table.from_batches(self.divided.take(part), self.divided.schema)
 
     def keep(self, decisive: pa.Table) -> None:
         """Mark rows of a part as delivered."""
@@ -86,17 +87,17 @@ class LargeTick:
             yield table, arrow_array(order_of(self.decisive(table)))
 
 
-def by_hash(names: pa.Table, parts: int) -> Iterator[tuple[int, pa.Table]]:
+def by_hash(rows: pa.Table, parts: int) -> Iterator[tuple[int, pa.Table]]:
     """Divide rows by a hash of the first column. The hash is the same in each attempt at a batch; Python's is not."""
-    ids = one_array(names.column(0))
+    ids = one_array(rows.column(0))
     if pa.types.is_integer(ids.type):
         numbers = array("q", (value % parts for value in ids.to_pylist()))
     else:
         numbers = array("q", (crc32(value) % parts for value in ids.cast(pa.binary()).to_pylist()))
     order, starts = group(numbers)
-    names = names.take(arrow_array(order))
+    rows = rows.take(arrow_array(order))
     for start, end in zip(starts[:-1], starts[1:], strict=True):
-        yield numbers[order[start]], names.slice(start, end - start)
+        yield numbers[order[start]], rows.slice(start, end - start)
 
 
 def by_range(rows: pa.Table, places: pa.Table, bounds: pa.Table) -> Iterator[tuple[int, pa.Table]]:

@@ -1,4 +1,4 @@
-"""The settings of a shard's wheel. The index of each shard stores those that must not change while it has state."""
+"""The settings of a shard's wheel. A shard's index stores those that must not change while the shard has state."""
 
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -32,7 +32,7 @@ class Column(NamedTuple):
 
 
 class ColumnNames(NamedTuple):
-    """The names of three columns in the state. One column may have two roles."""
+    """The names of the id, key, and due columns in the state. One column may have two roles."""
 
     id: str
     key: str
@@ -48,13 +48,13 @@ class ColumnNames(NamedTuple):
 class Limits:
     """Limits on the memory of a shard. Of each pair of rows and bytes, the limit that is reached first applies."""
 
-    step_rows: int = 1_000_000  # arrived at once, and settled at once
+    step_rows: int = 1_000_000  # rows that are added at once, or settled at once
     step_bytes: int = 64 * MB
-    move_rows: int = 65_536  # moved at once from a coarse bucket
+    move_rows: int = 65_536  # rows of a coarse bucket that are moved at once
     move_bytes: int = 16 * MB
-    emit_rows: int = 65_536
+    emit_rows: int = 65_536  # rows that are emitted at once
     emit_bytes: int = 4 * MB
-    spill_bytes: int = 32 * MB  # expired rows in memory; the others wait in a temporary file
+    spill_bytes: int = 32 * MB  # waiting rows in memory; the others wait in a temporary file
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,14 @@ class Settler:
     delivered: Delivered
     clock_ms: int  # of the previous batch
     now_ms: int
-    duplicates: int = 0  # messages that were dropped
-    cancelled: int = 0
+    duplicates: int = 0  # messages that were dropped as duplicates
+    cancelled: int = 0  # messages that were dropped because of a cancel
 
     def settle(self, batches: Iterable[pa.RecordBatch], rows: int, size: int) -> Iterator[pa.Table]:
         """Yield the messages to deliver, by due time and then by arrival, and remember all settled messages.
 
         Args:
-            batches: All rows of their ticks.
+            batches: All rows of some ticks.
             rows, size: The number of rows, and their size in bytes.
         """
         limits = self.settings.limits
@@ -61,7 +61,10 @@ class Settler:
         return found.append_column(BY_ID, rows.column(BY_ID)) if self.settings.by_id else found
 
     def outgoing(self, rows: pa.Table) -> pa.Array:
-        """Return the numbers of the rows to deliver, in order. All duplicates of a row must be among the rows."""
+        """Return the numbers of the rows to deliver, in order. Count the dropped rows, and remember the settled ones.
+
+        All duplicates of a row must be among the rows.
+        """
         identity = self.settings.names.identity
         named = rows.select([*identity, "tick"])
         ticks, cancels = one_array(named.column("tick")), one_array(rows.column(TOMBSTONE))
@@ -83,7 +86,7 @@ class Settler:
         return out
 
     def count_dropped(self, named: pa.Table, cancels: pa.Array, out: pa.Array) -> None:
-        """Count the messages that are not delivered. Those that also have a duplicate count as cancelled."""
+        """Count the messages that are not delivered: as cancelled if a cancel names them, otherwise as duplicates."""
         is_dropped = cancels.to_numpy() == 0
         is_dropped[out.to_numpy()] = False
         dropped = int(is_dropped.sum())

@@ -27,13 +27,13 @@ class Spill:
     def __init__(self, schema: pa.Schema, max_bytes: int) -> None:
         self.schema = schema
         self.max_bytes = max_bytes
-        self.rows: dict[Any, int] = {}
-        self.bytes: dict[Any, int] = {}
-        self.held: dict[Any, list[pa.Table]] = defaultdict(list)
+        self.rows: dict[Any, int] = {}  # the number of rows of each key
+        self.bytes: dict[Any, int] = {}  # the size of the rows of each key
+        self.held: dict[Any, list[pa.Table]] = defaultdict(list)  # rows in memory
         self.held_bytes = 0
         self.written: dict[Any, list[tuple[int, int]]] = defaultdict(list)  # (position, length) in the file
         self.file: IO[bytes] | None = None
-        self.length = 0
+        self.length = 0  # of the file
 
     def __enter__(self) -> "Spill":
         return self
@@ -90,9 +90,9 @@ def local_directory() -> str | None:
 class ExpiredRows:
     """The rows of a batch whose tick has expired, by slices of ticks, until they are settled.
 
-    They arrived late or come from a coarse bucket. A slice is one tick. In a long backlog a slice has more ticks, so
-    that the whole backlog has at most EXPIRED_SLICES slices. Slice 0 also has all rows that are older than the first
-    appended rows.
+    These rows arrived late or come from a coarse bucket. A slice is one tick. In a long backlog a slice has more ticks,
+    so that the backlog of the first appended rows has at most EXPIRED_SLICES slices. Slice 0 also has all rows that are
+    older than these.
     """
 
     def __init__(self, spill: Spill, tick_ms: int, now_ms: int) -> None:

@@ -17,9 +17,9 @@ from hwheel.spark.shard.settings import Column, ColumnNames, Placement
 
 # --- chunks -----------------------------------------------------------------------------------------------------------
 
-OPEN_BYTES = 16 * 1024  # the next append rewrites a last chunk that is smaller
+OPEN_BYTES = 16 * 1024  # an append to a key rewrites the last chunk if it is smaller
 CHUNK_BYTES = 1024 * 1024
-FEW_ROWS = 2048
+FEW_ROWS = 2048  # at most this many are first written as one chunk
 
 
 class Entry(NamedTuple):
@@ -37,7 +37,7 @@ Chunks = MutableMapping[tuple[int, int, int], bytes]
 
 def chunks_of(rows: pa.Table) -> Iterator[bytes]:
     """Serialize rows as chunks."""
-    # The size of a sliced table takes as long to compute as to write, so a few rows are written first.
+    # Computing the size of a sliced table takes as long as writing it, so a few rows are written without computing it.
     if rows.num_rows <= FEW_ROWS and len(blob := to_chunk(one_batch(rows))) <= CHUNK_BYTES:
         yield blob
         return

@@ -8,7 +8,7 @@
 - A cancel is stored as a row: a tombstone. It has the due time of its message, so the two meet in their tick at the
   latest, in either order of arrival. Duplicates meet their message in the same way. A row that meets a tombstone or an
   earlier row with equal id and key is dropped. Settled messages are remembered for the dedup horizon.
-- With by_id, a cancel or a replacement becomes such tombstones in the ticks of the messages that it cancels: see by_id.
+- With by_id, a cancel or replacement by id becomes tombstones in the ticks of the messages that it cancels. See by_id.
 
 When many messages are due at once, for example after a pause, the wheel settles some ticks at a time. The others
 wait in a temporary file, so that memory is bounded by Limits.
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from hwheel.spark.arrow import arrow_array, constant, gather, one_array
 from hwheel.spark.message import HASH, SEQUENCE, expirations
-from hwheel.spark.shard.arrivals import Arrivals
+from hwheel.spark.shard.arrivals import ArrivalWriter
 from hwheel.spark.shard.by_id import ById
 from hwheel.spark.shard.delivered import Delivered, delivered_schema
 from hwheel.spark.shard.settings import WheelSettings
@@ -77,7 +77,7 @@ class ShardWheel:
 
     @property
     def next_ms(self) -> int | None:
-        """The next time at which a bucket expires or a slice of ids can be forgotten."""
+        """The next time at which a bucket expires or a slice of ids can be forgotten, or None."""
         times = [expiration_ms for _, expiration_ms in self.index.buckets]
         times += self.index.delivered_until_ms.values()
         if self.index.by_id is not None:
@@ -85,12 +85,12 @@ class ShardWheel:
         return min(times, default=None)
 
     def advance(
-        self, arrived: Iterable[pa.RecordBatch], now_ms: int, arrivals: Arrivals | None = None
+        self, arrived: Iterable[pa.RecordBatch], now_ms: int, arrivals: ArrivalWriter | None = None
     ) -> Iterator[pa.Table]:
         """Add arrived rows, and yield the messages that are due at ``now_ms``, in order and in pieces.
 
         Args:
-            arrivals: Gets the rows that are added.
+            arrivals: Writes the added rows to the lookup index.
         """
         limits = self.settings.limits
         settler = Settler(self.settings, self.schema, self.delivered, self.index.clock_ms, now_ms)
@@ -130,7 +130,7 @@ class ShardWheel:
         first, count = self.index.sequence, arrived.num_rows
         self.index.sequence += count
         arrived = arrived.append_column(SEQUENCE, pc.cumulative_sum(constant(1, count), start=first - 1))
-        # Spark's types are equal, as check() made sure, but Arrow's depend on the time zone of the session.
+        # check() made sure that Spark's types are equal, but Arrow's types depend on the time zone of the session.
         return arrived if arrived.schema.equals(self.schema) else arrived.cast(self.schema)
 
     def add(self, rows: pa.Table, clock_ms: int, expired: ExpiredRows) -> None:

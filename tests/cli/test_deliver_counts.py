@@ -127,7 +127,7 @@ def test_health(no_waiting, monkeypatch):
         server.is_healthy = counts.is_healthy
         counts.look()
         assert status() == (200, b"ok\n")
-        counts.looked_at -= deliver_counts.HEALTHY_S
+        counts.last_look_s -= deliver_counts.HEALTHY_S
         assert status()[0] == 503
         counts.look()
         assert status()[0] == 200

@@ -68,13 +68,13 @@ def test_every_timer_of_a_small_workload_is_accounted_for(make_engine):
     reports = []
 
     def report(run):
-        reports.append((run.pending, len(run.cancels), len(run.runs)))
+        reports.append((run.pending, len(run.cancels), len(run.callbacks)))
 
     run = driven(make_engine, generated(200, 1000.0, 0.5, (200.0, 300.0)), report)
-    found = account(run.deadlines, run.runs, run.cancels)
+    found = account(run.deadlines, run.callbacks, run.cancels)
     assert (found.lost, found.doubled) == (0, 0)
-    assert len(run.runs) >= 100  # more only if the machine was too slow to cancel in time
-    assert reports[-1] == (0, len(run.cancels), len(run.runs))
+    assert len(run.callbacks) >= 100  # more only if the machine was too slow to cancel in time
+    assert reports[-1] == (0, len(run.cancels), len(run.callbacks))
     assert run.adding_s > 0 and run.cancelling_s > 0 and run.cancel_calls == 100
     assert 0 < run.peak_pending <= 200
 
@@ -82,20 +82,20 @@ def test_every_timer_of_a_small_workload_is_accounted_for(make_engine):
 def test_threads_run_and_end():
     with closing(ThreadsEngine()) as engine:
         run = Run(engine, Workload(generated(20, 200.0, 0.5, (100.0, 200.0))), lambda run: None).drive()
-    assert len(run.runs) >= 10
+    assert len(run.callbacks) >= 10
     assert not any(thread.is_alive() for thread in engine.threads)
 
 
 @pytest.mark.parametrize("make_engine", ENGINES.values(), ids=ENGINES)
 def test_a_completion_after_the_timeout_cancels_nothing(make_engine):
     run = driven(make_engine, [Request(0, 20, 300), Request(0, 5_000, 10)])
-    assert [index for index, _ in run.runs] == [0]
+    assert [index for index, _ in run.callbacks] == [0]
     assert run.cancels == [1]
 
 
 def test_a_driver_that_has_fallen_behind_adds_before_it_cancels():
     run = driven(ENGINES["wheel"], [Request(0, 30_000, 5 - index / 1000) for index in range(5_000)])
-    assert run.runs == [] and sorted(run.cancels) == [*range(5_000)]
+    assert run.callbacks == [] and sorted(run.cancels) == [*range(5_000)]
 
 
 def test_close_drops_pending_timers():

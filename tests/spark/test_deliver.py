@@ -66,7 +66,7 @@ def test_parquet_delivery_and_its_counts(spark, deliveries, tmp_path, capsys):
     counts = Counts(delivery, lambda: count_pending(Directory(spark, str(tmp_path / "state"))))
 
     def look():
-        counts.look_at = 0
+        counts.next_look_s = 0
         counts.look()
         return counts.last_batch >= 0
 

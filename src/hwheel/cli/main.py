@@ -2,8 +2,8 @@
 
 Exit status, except that of `hwheel run`:
     0: success.
-    1: a demo lost, doubled, or hurried a timer; a query failed; the requested message is not pending; or the program
-       that ``top`` watched has ended.
+    1: a timer of the demo was lost, ended twice, or ran early; a query failed; the requested message is not pending; or
+       the program that ``top`` watched has ended.
     2: the command line is wrong, or the command cannot be carried out.
     130: interrupted.
 """

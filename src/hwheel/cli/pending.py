@@ -20,7 +20,7 @@ from hwheel.extras import require
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BAR = 40
+BAR = 40  # characters of the longest bar
 LATEST_MS = 2**62
 SPARK_ALONE = ("pyspark", "pandas", "google.protobuf")  # the index is read without them
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -143,7 +143,7 @@ def watch(count: Callable[[], None], every_s: float, stop: threading.Event) -> N
 
 
 def keys_to_cancel(options: argparse.Namespace) -> list[str] | None:
-    """Return the keys of --cancel-to, or None without it. Raise CommandError if the options do not fit."""
+    """Return the keys of --cancel-to, or None without it. Raise CommandError if options contradict each other."""
     if options.cancel_to is None:
         if options.keys is not None:
             raise CommandError("--keys needs --cancel-to")
@@ -238,11 +238,11 @@ def utc(ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(ms // 1000)) + " UTC"
 
 
-# --- output -----------------------------------------------------------------------------------------------------------
+# --- answers without Spark --------------------------------------------------------------------------------------------
 
 
 def local_path(checkpoint: str) -> Path:
-    """Return a local checkpoint, which may be given as a URL."""
+    """Return the path of a local checkpoint, which may be given as a URL."""
     return Path(re.sub("^file:/*(?=/)", "", checkpoint))
 
 
@@ -274,8 +274,8 @@ def show_last(options: argparse.Namespace) -> int:
 
 def show_from_index(options: argparse.Namespace) -> int | None:
     """Answer from the lookup index of a local checkpoint. Return None if Spark must read the state."""
-    by_name = (options.id is not None or options.key is not None) and options.cancel_to is options.watch is None
-    if not by_name and not options.by_hour:
+    wants_messages = (options.id is not None or options.key is not None) and options.cancel_to is options.watch is None
+    if not wants_messages and not options.by_hour:
         return None
     if options.by_hour and not (options.id is options.key is options.due_before is options.watch is None):
         raise CommandError("--by-hour counts all messages: leave out --id, --key, --due-before and --watch")
@@ -292,6 +292,9 @@ def show_from_index(options: argparse.Namespace) -> int | None:
         return show_hours(*index.rows_by_hour(options.most), options)
     before_ms = due_before_ms(options.due_before, now_ms())
     return show_messages(index.matching_rows(options.id, options.key, before_ms, options.most + 1), options)
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def show_hours(by_hour: dict[int, int], later: int, options: argparse.Namespace) -> int:

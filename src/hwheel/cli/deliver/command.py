@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hwheel.spark.deliver.settings import DeliverySettings, Places, WheelOptions
     from hwheel.spark.deliver.topic import KafkaOptions
 
-JAVA_FIRST_S = 2.0
+JAVA_FIRST_S = 2.0  # the wait for a signal to the whole process group, which may end Java before it arrives here
 STOPPED_EARLY = "stopped before the start"
 
 
@@ -44,17 +45,13 @@ def run(options: argparse.Namespace) -> int:
     stop = stop_event()
     with metrics_server(options) as server, spark_errors():
         from hwheel.cli.deliver.places import check_exist, places_of, session_conf
-        from hwheel.spark.session.local import make_session
 
         check_durations(options)
         places, kafka = places_of(options), kafka_of(options)
-        try:
-            spark = make_session(options.master, session_conf(places, conf), quiet=not options.verbose)
-        except Exception:
-            if stop.wait(JAVA_FIRST_S):  # a signal to the whole process group also stops Java
-                say(STOPPED_EARLY)
-                return 0
-            raise
+        spark = start_session(options, session_conf(places, conf), stop)
+        if spark is None:
+            say(STOPPED_EARLY)
+            return 0
         try:
             if stop.is_set():
                 say(STOPPED_EARLY)
@@ -68,8 +65,24 @@ def run(options: argparse.Namespace) -> int:
                 spark.stop()
 
 
+def start_session(options: argparse.Namespace, conf: dict[str, str], stop: threading.Event) -> "SparkSession | None":
+    """Start the Spark session. Return None if it does not start because of a signal."""
+    from hwheel.spark.session.local import make_session
+
+    try:
+        return make_session(options.master, conf, quiet=not options.verbose)
+    except Exception:
+        if stop.wait(JAVA_FIRST_S):
+            return None
+        raise
+
+
 def deliver(
-    spark: "SparkSession", options: argparse.Namespace, places: "Places", kafka: "KafkaOptions", watch_until_end: Any
+    spark: "SparkSession",
+    options: argparse.Namespace,
+    places: "Places",
+    kafka: "KafkaOptions",
+    watch_until_end: "Callable[[Delivery, Directory], int]",
 ) -> int:
     """Start the delivery, watch it, and stop it. Return the exit status."""
     from hwheel.cli.deliver.places import source_kind
@@ -89,16 +102,15 @@ def deliver(
         places = replace(places, source=source)
         delivery = start_delivery(spark, delivery_settings(options, places, wheel, kafka, format))
         try:
-            status: int = watch_until_end(delivery, checkpoint)
-            return status
+            return watch_until_end(delivery, checkpoint)
         finally:
             with java_may_be_gone():
-                spark.sparkContext.setLogLevel("OFF")  # interrupted tasks are no error
+                spark.sparkContext.setLogLevel("OFF")  # hide the errors of tasks that stop() interrupts
                 delivery.stop()
 
 
 def wheel_options(checkpoint: "Directory", options: argparse.Namespace, source: str) -> "WheelOptions":
-    """Return the options that the checkpoint stores."""
+    """Return the options that the checkpoint stores. A new checkpoint stores those of the command line."""
     from hwheel.spark.deliver.settings import WheelOptions, kept_options
     from hwheel.spark.hold import MAX_SHARDS
 
@@ -145,12 +157,27 @@ def stop_event() -> threading.Event:
     return stop
 
 
+def metrics_server(options: argparse.Namespace) -> "AbstractContextManager[Server | None]":
+    """Return a context manager for the server at --metrics-port. Without that option, its value is None."""
+    if options.metrics_port is None:
+        return nullcontext()
+    from hwheel.cli.deliver.metrics import Server
+
+    return Server(options.metrics_host, options.metrics_port)
+
+
+def say(lines: str) -> None:
+    for line in lines.splitlines():
+        print(f"hwheel deliver: {line}", file=sys.stderr, flush=True)
+
+
 # --- while the delivery runs ------------------------------------------------------------------------------------------
 
 
 def watch_with_metrics(
     server: "Server | None", stop: threading.Event, verbose: bool, delivery: "Delivery", checkpoint: "Directory"
 ) -> int:
+    """Watch a delivery, and serve its counts if there is a server. Return the exit status."""
     counts = Counts(delivery, partial(count_pending, checkpoint))
     if server is not None:
         from hwheel.cli.deliver.metrics import DeliveryCollector
@@ -169,22 +196,22 @@ def watch(delivery: "Delivery", stop: threading.Event, counts: Counts, verbose: 
 
     say("running; Ctrl-C stops it")
     progress = Progress(counts)
-    said = 0
+    shown = 0  # notices
     while not stop.wait(0.2):
         try:
             failure = delivery.tend()
         except (Py4JError, ConnectionError) as error:
             if isinstance(error, Py4JJavaError):  # Java has answered
                 raise
-            if stop.wait(JAVA_FIRST_S):  # a signal to the whole process group may stop Java first
+            if stop.wait(JAVA_FIRST_S):
                 break
             say(f"{JAVA_ENDED}\n{GO_ON}")
             return 1
-        for notice in delivery.notices[said:]:
+        for notice in delivery.notices[shown:]:
             say(notice)
-        said = len(delivery.notices)
+        shown = len(delivery.notices)
         if failure is not None:
-            if stop.wait(JAVA_FIRST_S):  # the signal is the reason of the failure
+            if stop.wait(JAVA_FIRST_S):  # the signal is the cause of the failure
                 break
             if verbose:
                 print(failure.details, file=sys.stderr)
@@ -206,20 +233,6 @@ def count_pending(checkpoint: "Directory") -> Held:
     by_due = rows_by_due(found, at_ms)
     rows = sum(by_due.values())
     checkpoint.write(LAST_COUNT, json.dumps({"at": at_ms, "rows": rows, "by_due": by_due}))
-    first_ms = min((expiration_ms for one in found for _, expiration_ms in one.buckets), default=at_ms)
+    first_ms = min((expiration_ms for index in found for _, expiration_ms in index.buckets), default=at_ms)
     overdue_s = max(0, at_ms - first_ms) / 1000
-    return Held(rows, overdue_s, sum(one.duplicates for one in found), sum(one.cancelled for one in found))
-
-
-def metrics_server(options: argparse.Namespace) -> "AbstractContextManager[Server | None]":
-    """Return a server at --metrics-port, or None without that option."""
-    if options.metrics_port is None:
-        return nullcontext()
-    from hwheel.cli.deliver.metrics import Server
-
-    return Server(options.metrics_host, options.metrics_port)
-
-
-def say(lines: str) -> None:
-    for line in lines.splitlines():
-        print(f"hwheel deliver: {line}", file=sys.stderr, flush=True)
+    return Held(rows, overdue_s, sum(index.duplicates for index in found), sum(index.cancelled for index in found))

@@ -15,8 +15,8 @@ LOOK_EVERY_S = 1.0
 COUNT_EVERY_S = 30.0
 COUNT_SHARE = 20  # the time between counts is at least this multiple of the duration of a count
 BATCH_EDGES_S = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-WHOLE_BATCH = "triggerExecution"  # the time of a batch, in which the other phases are
-HEALTHY_S = 300.0
+WHOLE_BATCH = "triggerExecution"  # the phase that contains all other phases of a batch
+HEALTHY_S = 300.0  # the longest time between two looks of a healthy job
 LAST_COUNT = "pending.json"  # the file of the last count in the checkpoint, for `hwheel pending --last`
 STATE_ON_DISK = "rocksdbSstFileSize"
 SHOW_EVERY_S = 1.0  # on a terminal, where each line replaces the last
@@ -63,7 +63,7 @@ class Counts:
         self.state_bytes: dict[str, int] = {}
         self.phases_ms: dict[str, int] = {}
         self.held: Held | None = None
-        self.looked_at = self.look_at = self.count_at = time.monotonic()
+        self.last_look_s = self.next_look_s = self.next_count_s = time.monotonic()
 
     @property
     def pending(self) -> int | None:
@@ -84,7 +84,7 @@ class Counts:
 
     @property
     def lag_ms(self) -> int | None:
-        """The lag of the earliest message that was held in time, in the last batch with such messages."""
+        """The lag of the earliest message that arrived in time, in the last batch with such messages."""
         return self.delivery.sink.lag_ms
 
     @property
@@ -94,22 +94,22 @@ class Counts:
 
     def is_healthy(self) -> bool:
         """Return True if ``look()`` was called lately, so that the job tends its queries."""
-        return time.monotonic() - self.looked_at < HEALTHY_S
+        return time.monotonic() - self.last_look_s < HEALTHY_S
 
     def look(self) -> None:
-        """Update the counts if LOOK_EVERY_S has passed. Spark keeps reports of the last 100 batches."""
-        now = self.looked_at = time.monotonic()
-        if now < self.look_at:
+        """Update the counts if LOOK_EVERY_S has passed. Reports get lost only if 100 batches complete in between."""
+        now = self.last_look_s = time.monotonic()
+        if now < self.next_look_s:
             return
-        self.look_at = now + LOOK_EVERY_S
+        self.next_look_s = now + LOOK_EVERY_S
         latest = self.delivery.messages.lastProgress
         if latest is not None and latest.batchId > self.last_batch:
             is_next = latest.batchId == self.last_batch + 1
             self.take([latest] if is_next else self.delivery.messages.recentProgress)
-        if self.last_batch >= 0 and now >= self.count_at:
+        if self.last_batch >= 0 and now >= self.next_count_s:
             self.held = self.counted()
             took = time.monotonic() - now
-            self.count_at = now + max(COUNT_EVERY_S, COUNT_SHARE * took)
+            self.next_count_s = now + max(COUNT_EVERY_S, COUNT_SHARE * took)
 
     def take(self, batches: Iterable[Any]) -> None:
         """Add the reports of new batches."""
@@ -136,7 +136,7 @@ class Counts:
 
 
 def state_bytes(operators: Iterable[Any]) -> dict[str, int]:
-    """Return the size of RocksDB on the executors after the last batch."""
+    """Return the size of RocksDB on all executors, on disk and in memory."""
     found = {"disk": 0, "memory": 0}
     for operator in operators:
         found["disk"] += operator.customMetrics.get(STATE_ON_DISK, 0)
@@ -150,14 +150,14 @@ class Progress:
     def __init__(self, counts: Counts) -> None:
         self.counts = counts
         self.terminal = sys.stderr.isatty()
-        self.shown_at = time.monotonic()
+        self.last_shown_s = time.monotonic()
 
     def show(self) -> None:
         """Print a line if the interval has passed."""
         now = time.monotonic()
-        if now - self.shown_at < (SHOW_EVERY_S if self.terminal else LOG_EVERY_S):
+        if now - self.last_shown_s < (SHOW_EVERY_S if self.terminal else LOG_EVERY_S):
             return
-        self.shown_at = now
+        self.last_shown_s = now
         end = "\r" if self.terminal else "\n"
         print(f"{self.line():<110}" if self.terminal else self.line(), end=end, file=sys.stderr, flush=True)
 

@@ -14,7 +14,7 @@ from hwheel.spark.deliver.settings import Places
 from hwheel.spark.deliver.topic import KafkaOptions, Topic, check_topic, is_topic
 from hwheel.spark.session.connector import KafkaError, check_connector, with_connector
 
-HIDDEN = re.compile(r"\.|_[^=/]*(?:/|$)")  # Spark ignores names that begin so
+HIDDEN = re.compile(r"\.|_[^=/]*(?:/|$)")  # Spark ignores paths in a directory that begin like this
 PATTERN = re.compile(r"[*?\[\]{}\\]")
 
 
@@ -102,7 +102,7 @@ def check_apart(places: dict[str, str]) -> None:
 
 
 def normal(place: str) -> str:
-    """Return a normal form, which is equal for equal places."""
+    """Return a form of a place that is the same for equal places."""
     if is_topic(place):
         topic = Topic.of(place)
         return f"kafka:{sorted(topic.brokers.split(','))}:{topic.name}"
@@ -124,8 +124,8 @@ def check_exist(places: Places, spark: SparkSession, kafka: KafkaOptions) -> Non
             topic = Topic.of(place)
             others = kafka.topics or () if name == "--to" else ()
             try:
-                for one in dict.fromkeys([topic.name, *others]):
-                    check_topic(spark, replace(topic, name=one), kafka)
+                for topic_name in dict.fromkeys([topic.name, *others]):
+                    check_topic(spark, replace(topic, name=topic_name), kafka)
             except KafkaError as error:
                 raise CommandError(f"{name}: {error}") from None
         elif Directory(spark, place).is_file():

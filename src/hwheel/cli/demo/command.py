@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from hwheel.cli.demo.engines import Engine
 
 ADD_PHASE_S = 7.0  # the whole demo takes about 20 s
-PEER_S = 1.0  # the time that a peer's workload is shortened to
+PEER_S = 1.0  # the duration of a peer's shortened workload
 
 DESCRIPTION = """\
 Runs request timeouts on a SystemTimer: requests start at a steady rate, and
 each adds a timer. Most requests complete in time, which cancels the timer; the
-other timers expire. A table shows the cost beside asyncio, sched, and
+other timers expire. A table compares the cost with that of asyncio, sched, and
 threading.Timer. The exit status is 1 if any timer was lost, ran twice, or ran
 early.
 """
@@ -44,8 +44,8 @@ lateness: from the deadline to the callback. The wheel rounds deadlines up to
 its tick of {tick_ms} ms, so half a tick late is normal and nothing is early."""
 
 PEER_NOTES = f"""
-The peers ran an even sample of the requests, as large as each can handle, in
-{PEER_S:g} s. Fewer pending timers make their figures look better."""
+Each peer ran every n-th request, as many as it can handle, within {PEER_S:g} s.
+Fewer pending timers make its figures look better."""
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True, help=text)
 
 
-def check_options(options: argparse.Namespace) -> None:
+def complete_options(options: argparse.Namespace) -> None:
     """Set the rate if it was not given. Raise CommandError if options contradict each other."""
     if options.rate is None:
         options.rate = options.count / ADD_PHASE_S
@@ -86,12 +86,12 @@ def check_options(options: argparse.Namespace) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo. Return 1 if a timer was lost, doubled, or early."""
-    check_options(options)
+    """Run the demo. Return 1 if a timer was lost, ended twice, or ran early."""
+    complete_options(options)
     require(options.prog, "cli")
     from rich.console import Console
 
-    from hwheel.cli.demo.drive import Workload, account, generate
+    from hwheel.cli.demo.drive import Workload, generate
     from hwheel.cli.demo.engines import PEERS, WheelEngine
 
     requests = generate(options)
@@ -110,11 +110,7 @@ def run(options: argparse.Namespace) -> int:
                 sample = requests[:: -(-len(requests) // peer.most)]
                 runs.append(drive_on(peer, Workload(sample, speed=max(1.0, workload.seconds / PEER_S)), progress))
     print_table(runs, options.tick_ms, console)
-    found = account(runs[0].deadlines, runs[0].runs, runs[0].cancels)
-    ends = f"{len(requests):,} timers: {len(runs[0].cancels):,} cancelled, {len(runs[0].runs):,} ran"
-    text = ", ".join(f"{name} {count:,}" for name, count in found._asdict().items())
-    console.print(f"\n{ends}; [bold {'red' if any(found) else 'green'}]{text}[/]")
-    return 1 if any(found) else 0
+    return print_account(runs[0], console)
 
 
 def drive_on(make_engine: "Callable[[], Engine]", workload: "Workload", progress: "Progress") -> "Run":
@@ -125,7 +121,7 @@ def drive_on(make_engine: "Callable[[], Engine]", workload: "Workload", progress
         bar = progress.add_task(engine.name, total=len(workload.timeouts_s), figures="")
 
         def report(run: "Run") -> None:
-            cancelled, expired = len(run.cancels), len(run.runs)
+            cancelled, expired = len(run.cancels), len(run.callbacks)
             figures = f"{run.pending:>7,} pending {cancelled:>9,} cancelled {expired:>7,} expired"
             progress.update(bar, completed=cancelled + expired, figures=figures)
             progress.refresh()
@@ -148,7 +144,7 @@ def headline(options: argparse.Namespace, workload: "Workload") -> str:
 
 
 def progress_on(console: "Console") -> "Progress":
-    """Return a progress display that only reports redraw.
+    """Return a progress display that redraws only in ``refresh()``.
 
     A refresh thread of rich would take the GIL from the callbacks at any time.
     """
@@ -160,14 +156,14 @@ def progress_on(console: "Console") -> "Progress":
 
 def figures_of(run: "Run") -> dict[str, str]:
     """Return the figures of a run as text, by the name of the row."""
-    late_ms = sorted((when - run.deadlines[index]) * 1000.0 for index, when in run.runs)
+    late_ms = sorted((when - run.deadlines[index]) * 1000.0 for index, when in run.callbacks)
     return {
         "timers": f"{len(run.deadlines):,}",
         "pending at most": f"{run.peak_pending:,}",
         "timers a second": rate_text(len(run.deadlines), run.adding_s),
         "cancels a second": rate_text(run.cancel_calls, run.cancelling_s),
         "cancelled": f"{len(run.cancels):,}",
-        "expired": f"{len(run.runs):,}",
+        "expired": f"{len(run.callbacks):,}",
         "lateness p50": percentile_text(late_ms, 50),
         "lateness p99": percentile_text(late_ms, 99),
         "lateness max": percentile_text(late_ms, 100),
@@ -178,7 +174,7 @@ def rate_text(count: int, seconds: float) -> str:
     if not count or seconds <= 0:
         return "-"
     rate = count / seconds
-    return f"{round(rate, -2) if rate >= 10_000 else rate:,.0f}"  # digits after the third are noise
+    return f"{round(rate, -2) if rate >= 10_000 else rate:,.0f}"  # the last two digits of a high rate are noise
 
 
 def percentile_text(late_ms: list[float], percent: int) -> str:
@@ -202,3 +198,14 @@ def print_table(runs: "list[Run]", tick_ms: int, console: "Console") -> None:
     console.print(table)
     notes = NOTES.format(tick_ms=tick_ms)
     console.print(notes + (PEER_NOTES if len(runs) > 1 else ""), style="dim")
+
+
+def print_account(run: "Run", console: "Console") -> int:
+    """Print how the timers of a run ended. Return the exit status."""
+    from hwheel.cli.demo.drive import account
+
+    found = account(run.deadlines, run.callbacks, run.cancels)
+    ends = f"{len(run.deadlines):,} timers: {len(run.cancels):,} cancelled, {len(run.callbacks):,} ran"
+    text = ", ".join(f"{name} {count:,}" for name, count in found._asdict().items())
+    console.print(f"\n{ends}; [bold {'red' if any(found) else 'green'}]{text}[/]")
+    return 1 if any(found) else 0

@@ -31,7 +31,7 @@ class Workload:
     Attributes:
         timeouts_s: The timeout of each request.
         times_s: The time of each event.
-        events: ``(request, whether it completes)`` for each event.
+        events: ``(index of the request, True if it completes)`` for each event.
     """
 
     def __init__(self, requests: list[Request], speed: float = 1.0) -> None:
@@ -76,7 +76,7 @@ class Run:
         self.engine, self.workload, self.report = engine, workload, report
         count = len(workload.timeouts_s)
         self.deadlines = [0.0] * count
-        self.runs: list[tuple[int, float]] = []  # (timer, time) of each callback
+        self.callbacks: list[tuple[int, float]] = []  # (timer, time) of each call
         self.cancels: list[int] = []  # timers that were cancelled in time
         self.cancel_calls = self.started = self.peak_pending = 0
         self.adding_s = self.cancelling_s = 0.0
@@ -86,7 +86,7 @@ class Run:
 
     @property
     def pending(self) -> int:
-        return max(0, self.started - len(self.cancels) - len(self.runs))
+        return max(0, self.started - len(self.cancels) - len(self.callbacks))
 
     def drive(self) -> "Run":
         """Run until every timer has run or was cancelled, or until GRACE_S after the last deadline."""
@@ -136,14 +136,14 @@ class Run:
         self.cancel_calls += len(indices)
         for index, cancelled in zip(indices, in_time, strict=True):
             self._handles[index] = None
-            # An engine that returns None does not run a cancelled callback, so one that has not run was cancelled.
+            # An engine that returns None never runs a cancelled callback, so a callback that has not run is cancelled.
             if cancelled if cancelled is not None else index not in self._have_run:
                 self.cancels.append(index)
 
     def _expire(self, index: int) -> None:
         """The callback, which can run in any thread."""
         self._have_run.add(index)
-        self.runs.append((index, time.monotonic()))
+        self.callbacks.append((index, time.monotonic()))
 
 
 class Account(NamedTuple):
@@ -154,11 +154,11 @@ class Account(NamedTuple):
     early: int
 
 
-def account(deadlines: list[float], runs: list[tuple[int, float]], cancels: list[int]) -> Account:
-    """Check that every timer ended exactly once, and none before its deadline."""
-    ends = Counter(index for index, _ in runs) + Counter(cancels)
+def account(deadlines: list[float], callbacks: list[tuple[int, float]], cancels: list[int]) -> Account:
+    """Check that every timer ended exactly once, and that no callback ran before its deadline."""
+    ends = Counter(index for index, _ in callbacks) + Counter(cancels)
     return Account(
         lost=len(deadlines) - len(ends),
         doubled=sum(times > 1 for times in ends.values()),
-        early=len({index for index, when in runs if when < deadlines[index]}),
+        early=len({index for index, when in callbacks if when < deadlines[index]}),
     )

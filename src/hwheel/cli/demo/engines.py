@@ -17,10 +17,10 @@ class Engine:
     name: ClassVar[str]
     most: ClassVar[int] = 20_000  # pending timers that the engine can handle
     call_at: Callable[..., Any]  # (when, callback, index) -> handle
-    cancel: Callable[[Any], Any]  # whether this call prevented the callback; None if the engine does not report it
+    cancel: Callable[[Any], Any]  # True if this call prevented the callback; None if the engine does not report it
 
     def wait(self, until: float) -> None:
-        """Return at ``until``. The engine can run callbacks before."""
+        """Return at ``until``. Until then, the engine can run callbacks."""
         time.sleep(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:

@@ -27,9 +27,10 @@ def run_program(words: list[str], is_module: bool) -> None:
             runpy._run_module_as_main(words[0])  # type: ignore[attr-defined]  # as `python -m` does
             return
         sys.argv = words
-        folder = os.path.abspath(words[0])
-        if pkgutil.get_importer(folder) is not None:  # a directory or an archive, which Python always adds
-            sys.path[: not sys.flags.safe_path] = [folder]
+        path = os.path.abspath(words[0])
+        if pkgutil.get_importer(path) is not None:  # a directory or an archive
+            # Python adds it to sys.path even in safe mode, in which there is no folder of this command to replace.
+            sys.path[: not sys.flags.safe_path] = [path]
             runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
             return
         set_first_path(os.path.dirname(os.path.realpath(words[0])))

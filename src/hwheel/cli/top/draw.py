@@ -18,8 +18,8 @@ BAR = "cyan"
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 BLOCK = "█"
 NOTHING = "-"
-SIDE_BY_SIDE = 100  # columns that show the levels beside the lateness
-MORE = 80  # columns that the table with all figures needs
+SIDE_BY_SIDE = 100  # from this width on, the levels are beside the lateness
+MORE = 80  # the width that the table with all figures needs
 MIN_WIDTH = 40
 MAX_CALLBACKS = 8  # lines for the callbacks of a timer
 
@@ -114,10 +114,10 @@ class Page:
         kind = f"{plain(timer['kind'])}, tick {ms_text(timer['tick_ms'])}, {timer['wheel_size']:,} buckets per level"
         head = Text.assemble((plain(timer["name"]), "bold"), (f"  {kind}", QUIET), overflow="fold")
         late = timer["lateness"]
-        said = f"late: median {ms_text(late['p50_ms'])}, 99 % {ms_text(late['p99_ms'])}, most {ms_text(late['max_ms'])}"
+        text = f"late: median {ms_text(late['p50_ms'])}, 99 % {ms_text(late['p99_ms'])}, most {ms_text(late['max_ms'])}"
         if now is not None and now.late_p50_ms is not None and now.late_p99_ms is not None:
             just_now = f"just now: median {ms_text(now.late_p50_ms)}, 99 % {ms_text(now.late_p99_ms)}"
-            said += f"; {just_now}" if len(said) + 2 + len(just_now) <= self.width else f"\n      {just_now}"
+            text += f"; {just_now}" if len(text) + 2 + len(just_now) <= self.width else f"\n      {just_now}"
         steps = octaves([(upper, count) for upper, count in late["histogram_us"]])
         body: RenderableType
         if self.width >= SIDE_BY_SIDE:
@@ -128,10 +128,10 @@ class Page:
             body.add_row(self._levels(timer["levels"], half), self._lateness(steps, half))
         else:
             body = Group(self._levels(timer["levels"], self.width), self._lateness(steps, self.width))
-        return Group("", head, Text(said, QUIET), body, *self._callbacks(timer))
+        return Group("", head, Text(text, QUIET), body, *self._callbacks(timer))
 
     def _callbacks(self, timer: Mapping[str, Any]) -> Iterator[RenderableType]:
-        """Draw a line for each callback, which shows who has set these timers."""
+        """Draw a line for each callback: the pending timers that call it."""
         found = timer.get("callbacks", [])[:MAX_CALLBACKS]
         if not found:
             return

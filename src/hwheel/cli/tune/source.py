@@ -33,7 +33,7 @@ def open_source(options: argparse.Namespace, columns: LogColumns, begin: Begin) 
 
 
 def on_one_wheel(files: list[str], columns: LogColumns, begin: Begin) -> Replay:
-    """Read the whole log into memory once."""
+    """Read the whole log into memory. Return the function that replays it."""
     count = rows_of(files, columns)
     log, dropped = read_files(files, columns, begin("reading", count), count)
 
@@ -45,7 +45,7 @@ def on_one_wheel(files: list[str], columns: LogColumns, begin: Begin) -> Replay:
 
 
 def file_by_file(files: list[str], columns: LogColumns, begin: Begin, grid: Grid, curves: bool) -> Study:
-    """Hold one file in memory at a time."""
+    """Replay each file on its own wheel, with one file in memory at a time."""
     on_point = begin("replaying", len(grid) * len(files))
     parts = []
     for file in files:
@@ -55,7 +55,7 @@ def file_by_file(files: list[str], columns: LogColumns, begin: Begin, grid: Grid
 
 
 def on_spark(options: argparse.Namespace, columns: LogColumns, begin: Begin, grid: Grid, curves: bool) -> Study:
-    """Use the active session."""
+    """Replay the log on the active Spark session."""
     from hwheel.spark.replay import replay
 
     begin("replaying on Spark", None)

@@ -1,7 +1,7 @@
 """The live server and its threads.
 
 One thread waits for connections. Each connection has its own thread for one request, so that a client that sends
-nothing blocks no other client. There are at most MAX_CONNECTIONS of them: a further connection ends the oldest.
+nothing blocks no other client. There are at most MAX_CONNECTIONS connections: a further one ends the oldest.
 
 There is no lock, because a signal handler can call close() while close() runs. Every access to `_connections` is
 atomic.
@@ -107,8 +107,8 @@ class LiveServer:
         except BaseException:
             self._closed = True
             self._listener.remove_file()
-            for one in (self._listener.socket, self._wake, self._woken):
-                one.close()
+            for end in (self._listener.socket, self._wake, self._woken):
+                end.close()
             raise
 
     @property

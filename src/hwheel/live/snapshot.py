@@ -133,7 +133,10 @@ class Censuses:
         self._taken: dict[weakref.ref[Any], tuple[float, float, list[CallbackGroup]]] = {}
 
     def of(self, timer: "BaseTimer | WheelTimers") -> tuple[float, list[CallbackGroup]]:
-        """Return the age of the last census in seconds, and its groups. The caller holds the lock of the sources."""
+        """Return the age of the last census in seconds, and its groups. First take a new census if the last one is old.
+
+        The caller holds the lock of the sources.
+        """
         now = time.monotonic()
         key = weakref.ref(timer, self._forget)
         taken_at, _, groups = self._taken.get(key, (-math.inf, 0.0, []))
@@ -160,7 +163,7 @@ def callbacks_of(censuses: Censuses, timer: "BaseTimer | WheelTimers") -> dict[s
 
 
 def timers_of(sources: Sources) -> dict[str, Any]:
-    """Return the census of each timer and event loop: which code has set these timers?"""
+    """Return the census of each timer and event loop: the callbacks of its pending timers."""
     with sources.lock:
         return {
             "pid": os.getpid(),

@@ -76,7 +76,7 @@ class LogColumns:
 
 
 def milliseconds(column: Any, *, is_duration: bool) -> Any:
-    """Convert to int64 milliseconds. Round times down and durations up; NaN becomes null."""
+    """Convert to int64 milliseconds. Round times down and durations up, from whole microseconds. NaN becomes null."""
     kind = column.type
     if pa.types.is_floating(kind):
         column = column.cast(pa.float64())

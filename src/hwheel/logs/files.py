@@ -70,7 +70,7 @@ class LogFile(AbstractContextManager["LogFile"]):
     dropped: int = 0
 
     def parts(self, names: list[str]) -> Iterator[pa.Table]:
-        """Yield the named columns, a part of the rows at a time."""
+        """Yield the named columns, some rows at a time."""
         raise NotImplementedError
 
     def close(self) -> None:

@@ -40,13 +40,13 @@ class HeldIndex:
         """Open the index of a checkpoint, while the job may be running.
 
         Raises:
-            NoIndexError: There is none.
+            NoIndexError: The checkpoint has no index, or no completed batch.
             OSError, ValueError: A file cannot be read.
         """
         if not (checkpoint / INDEX).is_dir():
             raise NoIndexError(f"{checkpoint} has no index")
-        # Segments are read before the number of the batch. In the other order, the job could merge later ones with
-        # those of this batch in between.
+        # Read the segments before the number of the batch. In the other order, the job could merge segments of a later
+        # batch into those of this batch in between.
         segments = open_segments(checkpoint / INDEX)
         query = checkpoint / QUERY
         commits = query / "commits"
@@ -55,7 +55,7 @@ class HeldIndex:
         found = TIME.search((query / "offsets" / str(committed)).read_text()) if committed >= 0 else None
         if found is None:
             raise NoIndexError(f"{checkpoint} has no completed batch")
-        return cls([one for one in segments if one.batch_id <= committed], int(found[1]))
+        return cls([segment for segment in segments if segment.batch_id <= committed], int(found[1]))
 
     def matching_rows(
         self, id: str | None, key: str | None, before_ms: int | None = None, most: int | None = None
@@ -63,9 +63,9 @@ class HeldIndex:
         """Return the held rows that match all given filters, as hwheel.spark.deliver.pending.matching_rows() does."""
         asked = {name: text for name, text in (("id", id), ("key", key)) if text is not None}
         column = next(iter(asked))
-        wanted = {name: {bytes_of(one), shown_as(one)} for name, one in asked.items()}
+        wanted = {name: {bytes_of(text), shown_as(text)} for name, text in asked.items()}
         wanted_hashes = {*map(hash_of, wanted[column])}
-        found = (row for one in self.segments for wanted_hash in wanted_hashes for row in one.find(column, wanted_hash))
+        found = (row for segment in self.segments for hash in wanted_hashes for row in segment.find(column, hash))
         rows = [
             row
             for row in found
@@ -74,10 +74,10 @@ class HeldIndex:
         return [*shown_rows(without_replaced(rows), before_ms)][:most]
 
     def rows_by_hour(self, hours: int) -> tuple[dict[int, int], int]:
-        """Return the number of held rows by the start of each hour, and the number of later rows.
+        """Return the number of held rows by the start of each hour in epoch milliseconds, and of later rows.
 
         Args:
-            hours: How many hours to count, from that of the clock.
+            hours: The number of hours to count. The first hour contains the time of the batch.
         """
         first_ms = self.clock_ms - self.clock_ms % HOUR_MS
         starts = np.arange(first_ms, first_ms + (hours + 1) * HOUR_MS, HOUR_MS)
@@ -85,9 +85,9 @@ class HeldIndex:
         edges[0] = self.clock_ms + 1
         below = np.zeros(len(edges), np.int64)
         total = 0
-        for one in self.segments:
-            below += np.searchsorted(one.number(TICKS), edges)
-            total += one.batch.num_rows
+        for segment in self.segments:
+            below += np.searchsorted(segment.numbers(TICKS), edges)
+            total += segment.batch.num_rows
         counts = [int(end - begin) for begin, end in pairwise(below)]
         return dict(zip(starts[:-1].tolist(), counts, strict=True)), total - int(below[-1])
 
@@ -96,7 +96,7 @@ Row = dict[str, Any]
 
 
 def groups(rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """Return the rows with equal id, key, and tick."""
+    """Group rows by id, key, and tick."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         found.setdefault((row["id"], row["key"], row["tick"]), []).append(row)
@@ -115,7 +115,7 @@ def without_replaced(rows: Iterable[Row]) -> list[Row]:
 
 
 def shown_rows(rows: list[Row], before_ms: int | None) -> Iterable[dict[str, object]]:
-    """Yield rows in order for the command line, if the group of the row is first due before a time."""
+    """Yield rows in order, as the command line shows them. ``before_ms``: only groups that are first due earlier."""
     first = {names: min(row["due"] for row in together) for names, together in groups(rows).items()}
 
     def order(row: Row) -> tuple[Any, ...]:

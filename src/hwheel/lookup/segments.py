@@ -3,9 +3,9 @@
 A segment is an Arrow file with one record batch, which readers map into memory. Its rows are sorted by the hash of the
 key. Three columns have an order of their own: the hashes of all ids with the row of each, and all ticks.
 
-Each batch of the job adds small segments. The job merges small segments into larger ones, up to LARGE_BYTES, and drops
-rows that are due. A merged segment names the segments that it replaces, so that a crash before their deletion, or a
-look at both, counts no row twice.
+Each batch of the job adds small segments. The job merges segments below LARGE_BYTES into larger ones, and drops rows
+that are due. A merged segment names the segments that it replaces. So no row counts twice if the job crashes before it
+deletes these, or if a reader sees both.
 
 A segment has the number of its last batch in its name. Segments of batches that Spark has not committed do not count.
 """
@@ -27,11 +27,11 @@ import pyarrow.compute as pc
 
 SUFFIX = ".arrow"
 NAME = re.compile(r"(?P<tier>\d)-(?P<batch>\d{9,})-[\w-]+\.arrow", re.ASCII)
-MERGE_AT = 16  # small segments of a tier
-MERGE_BYTES = 256 * 1024 * 1024
+MERGE_AT = 16  # small segments of a tier are merged
+MERGE_BYTES = 256 * 1024 * 1024  # of segments that are merged at a time
 LARGE_BYTES = MERGE_BYTES // 4  # larger segments are not merged
 LAST_TIER = 9
-USEFUL_SHARE = 0.5  # a large segment with fewer pending rows is written again
+USEFUL_SHARE = 0.5  # a large segment with a smaller share of pending rows is written again
 HASHES = ("key_hash", "id_hash", "id_row")
 TICKS = "ticks"
 REPLACES = b"replaces"
@@ -53,8 +53,8 @@ class Segment:
     """An open segment.
 
     Args:
-        batch: The rows and the columns in another order.
-        replaces: The names of the segments that were merged into it.
+        batch: The rows, and the columns that have an order of their own.
+        replaces: The names of the segments that were merged into this one.
     """
 
     name: str
@@ -78,10 +78,10 @@ class Segment:
 
     @cached_property
     def rows(self) -> pa.RecordBatch:
-        """The rows alone."""
+        """The rows without the columns that have an order of their own."""
         return self.batch.select([name for name in self.batch.schema.names if name not in (*HASHES, TICKS)])
 
-    def number(self, name: str) -> Any:
+    def numbers(self, name: str) -> Any:
         """Return a column of numbers without copying it. Arrow's own conversion would import pandas first."""
         return np.frombuffer(self.batch.column(name).buffers()[1], str(self.batch.column(name).type))
 
@@ -90,14 +90,14 @@ class Segment:
 
         Calls none of Arrow's functions, because these import pandas first, which takes longer than the search.
         """
-        of_column = self.number(f"{column}_hash")
-        start, end = (int(np.searchsorted(of_column, np.uint32(wanted), side)) for side in ("left", "right"))
-        places = range(start, end) if column == "key" else self.number("id_row")[start:end].tolist()
+        sorted_hashes = self.numbers(f"{column}_hash")
+        start, end = (int(np.searchsorted(sorted_hashes, np.uint32(wanted), side)) for side in ("left", "right"))
+        places = range(start, end) if column == "key" else self.numbers("id_row")[start:end].tolist()
         return [row for at in places for row in self.rows.slice(at, 1).to_pylist()]
 
     def pending(self, clock_ms: int) -> int:
         """Return the number of rows whose tick is after a time."""
-        return int(self.batch.num_rows - np.searchsorted(self.number(TICKS), clock_ms, "right"))
+        return int(self.batch.num_rows - np.searchsorted(self.numbers(TICKS), clock_ms, "right"))
 
 
 def write_segment(directory: Path, name: str, rows: pa.Table, replaces: Iterable[str] = ()) -> None:
@@ -142,7 +142,7 @@ def open_segments(directory: Path) -> list[Segment]:
         names = sorted(name for name in os.listdir(directory) if NAME.fullmatch(name))
         try:
             found = [Segment.open(directory / name) for name in names]
-        except FileNotFoundError:  # the job has just merged it
+        except FileNotFoundError:  # the job has just merged or deleted a segment
             if not left:
                 raise
             continue
@@ -152,28 +152,28 @@ def open_segments(directory: Path) -> list[Segment]:
 
 
 def tidy(directory: Path, committed: int, clock_ms: int) -> bool:
-    """Delete useless segments, and merge some; return True if there may be more to do. Only the job may call this.
+    """Delete useless segments and merge some. Return True if there may be more to do. Only the job may call this.
 
     Args:
         committed: The last batch that Spark has committed.
         clock_ms: The time of this batch: rows with a tick up to it were delivered.
     """
-    segments = [one for one in open_segments(directory) if one.batch_id <= committed]
-    kept = {one.name for one in segments}
+    segments = [segment for segment in open_segments(directory) if segment.batch_id <= committed]
+    kept = {segment.name for segment in segments}
     for name in os.listdir(directory):
         is_old = (parts := NAME.fullmatch(name)) is not None and int(parts["batch"]) <= committed
         if is_old and name not in kept:
             (directory / name).unlink()
-    for one in segments:
-        useful = one.pending(clock_ms)
+    for segment in segments:
+        useful = segment.pending(clock_ms)
         if not useful:
-            (directory / one.name).unlink()
-        elif one.is_large and useful < USEFUL_SHARE * one.batch.num_rows:
-            merge(directory, [one], clock_ms)
+            (directory / segment.name).unlink()
+        elif segment.is_large and useful < USEFUL_SHARE * segment.batch.num_rows:
+            merge(directory, [segment], clock_ms)
             return True
-    segments = [one for one in segments if one.pending(clock_ms)]
+    segments = [segment for segment in segments if segment.pending(clock_ms)]
     for tier in range(LAST_TIER):
-        small = [one for one in segments if one.tier == tier and not one.is_large]
+        small = [segment for segment in segments if segment.tier == tier and not segment.is_large]
         if len(small) >= MERGE_AT:
             merge(directory, fitting(small), clock_ms)
             return True
@@ -181,23 +181,23 @@ def tidy(directory: Path, committed: int, clock_ms: int) -> bool:
 
 
 def fitting(segments: list[Segment]) -> list[Segment]:
-    """Return the first segments up to MERGE_BYTES, and at least one."""
-    sizes = np.cumsum([one.batch.nbytes for one in segments])
+    """Return the first segments up to MERGE_BYTES, but at least one."""
+    sizes = np.cumsum([segment.batch.nbytes for segment in segments])
     return segments[: max(1, int(np.searchsorted(sizes, MERGE_BYTES)))]
 
 
 def merge(directory: Path, segments: list[Segment], clock_ms: int) -> None:
-    """Write the pending rows of some segments into one, and delete these."""
+    """Write the pending rows of some segments into a new one, and delete the old ones."""
     tables = []
-    for one in segments:
-        id_hashes = np.empty(one.batch.num_rows, np.uint32)
-        id_hashes[one.number("id_row")] = one.number("id_hash")
-        rows = pa.Table.from_batches([one.rows]).append_column("key_hash", one.batch.column("key_hash"))
+    for segment in segments:
+        id_hashes = np.empty(segment.batch.num_rows, np.uint32)
+        id_hashes[segment.numbers("id_row")] = segment.numbers("id_hash")
+        rows = pa.Table.from_batches([segment.rows]).append_column("key_hash", segment.batch.column("key_hash"))
         rows = rows.append_column("id_hash", pa.array(id_hashes))
         tables.append(rows.filter(pc.greater(rows.column("tick"), clock_ms)))
-    last = max(segments, key=lambda one: one.batch_id)
-    tier = min(LAST_TIER, max(one.tier for one in segments) + 1)
-    name = segment_name(tier, last.batch_id, uuid4().hex[:12])
-    write_segment(directory, name, pa.concat_tables(tables), [one.name for one in segments])
-    for one in segments:
-        (directory / one.name).unlink()
+    last_batch = max(segment.batch_id for segment in segments)
+    tier = min(LAST_TIER, max(segment.tier for segment in segments) + 1)
+    name = segment_name(tier, last_batch, uuid4().hex[:12])
+    write_segment(directory, name, pa.concat_tables(tables), [segment.name for segment in segments])
+    for segment in segments:
+        (directory / segment.name).unlink()

@@ -11,7 +11,7 @@ def shown(value: object) -> str | None:
 
 
 def shown_as(text: str) -> bytes:
-    """Return the bytes that shown() shows as this text."""
+    """Return the bytes whose shown() is this text, if its backslash escapes stand for bytes that are not UTF-8."""
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), bytes_of(text))
 
 

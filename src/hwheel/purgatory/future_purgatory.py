@@ -60,7 +60,7 @@ class DelayedFuture(DelayedOperation):
 
     def _end(self, future: Future[Any]) -> None:
         if self._fail_pending:
-            with contextlib.suppress(InvalidStateError):  # done in the meantime
+            with contextlib.suppress(InvalidStateError):  # the future has just ended
                 future.set_exception(TimeoutError(f"not done after {self.delay_ms} ms"))
         else:
             future.cancel()
@@ -69,8 +69,8 @@ class DelayedFuture(DelayedOperation):
 class DelayedFuturePurgatory:
     """DelayedFuturePurgatory(name="futures", timer=None, *, fail_pending=False, reaper=True)
 
-    Calls back when all of some futures are done, or on a timeout (Kafka's DelayedFuturePurgatory.java). As a context
-    manager it closes itself.
+    Calls a function when all given futures are done, or on a timeout (Kafka's DelayedFuturePurgatory.java). As a
+    context manager it closes itself.
 
     Args:
         name: As in DelayedOperationPurgatory.
@@ -152,7 +152,7 @@ class DelayedFuturePurgatory:
                     future.add_done_callback(lambda _: self.purgatory.check_and_complete(key))
             return operation
         except BaseException:
-            self.purgatory._withdraw(operation)  # some of the futures have no callback
+            self.purgatory._withdraw(operation)  # some futures may have no callback
             raise
 
     def close(self) -> list[DelayedFuture]:

@@ -25,7 +25,7 @@ class LogWriter:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        pa.array([0])  # imports modules that pyarrow imports at its first use, which fails while the process exits
+        pa.array([0])  # pyarrow imports modules at its first use, and imports fail while the process exits
         self._directory = directory
         # Unique: another recorder, or an earlier process with this pid, has another time or id.
         self._prefix = f"timers-{time.time_ns() // 1_000_000}-{os.getpid()}-{id(self):x}"
@@ -35,7 +35,7 @@ class LogWriter:
         self.files = 0
 
     def add(self, rows: list[Row]) -> None:
-        """Store rows in 40 bytes each."""
+        """Keep rows in memory, in 40 bytes each."""
         columns = [
             pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), SCHEMA.types[1:], strict=True)
         ]
@@ -45,7 +45,7 @@ class LogWriter:
         self.rows += len(rows)
 
     def finish(self, dropped: int) -> None:
-        """Write a file of the stored rows. If that raises OSError, the rows are lost."""
+        """Write the rows in memory to a file. If this raises OSError, the rows are lost."""
         name = f"{self._prefix}-{self.files:06d}.parquet"
         table = pa.Table.from_batches(self._batches, SCHEMA).replace_schema_metadata({DROPPED: str(dropped)})
         self._batches, self.rows = [], 0

@@ -75,7 +75,7 @@ class Recorder:
         self._writer = LogWriter(Path(path))
         self._capacity, self._file_rows, self._file_seconds = capacity, file_rows, file_seconds
         self._counting = RLock()  # reentrant, because a finalizer can interrupt its owner
-        self._dropped = self._dropped_in_files = self._taken = self._written = 0
+        self._dropped = self._dropped_in_files = self._packed = self._written = 0
         # put() of a SimpleQueue is reentrant: finalizers and signal handlers can cancel timers.
         self._queue: SimpleQueue[Row | None] = SimpleQueue()
         self._rows: list[Row] = []  # taken from the queue, but not packed yet
@@ -114,7 +114,7 @@ class Recorder:
             RecorderStats(recorded=1, dropped=0, written=1, files=1)
         """
         with self._counting:
-            recorded = self._taken + len(self._rows) + self._queue.qsize()
+            recorded = self._packed + len(self._rows) + self._queue.qsize()
             return RecorderStats(recorded, self._dropped, self._written, self._writer.files)
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class Recorder:
         """
         self._closed = True
         if self._thread is not threading.current_thread() and self._thread.is_alive():
-            self._queue.put(None)  # once more, if an earlier close() was interrupted
+            self._queue.put(None)  # a further None if an earlier close() was interrupted
             self._thread.join()
         with self._counting:  # a concurrent record() can add a row after the thread has ended
             self._drop_queued()
@@ -152,8 +152,8 @@ class Recorder:
             self._closed = True
             self.error = error
             with self._counting:  # rows that are in no file are lost
-                self._dropped += self._taken - self._written + len(self._rows)
-                self._taken, self._rows = self._written, []
+                self._dropped += self._packed - self._written + len(self._rows)
+                self._packed, self._rows = self._written, []
                 self._drop_queued()
             report_uncaught(error, threading.current_thread())
 
@@ -191,7 +191,7 @@ class Recorder:
     def _pack(self) -> None:
         self._writer.add(self._rows)
         with self._counting:
-            self._taken += len(self._rows)
+            self._packed += len(self._rows)
             self._rows = []
 
     def _finish(self) -> None:

@@ -32,7 +32,7 @@ class RecordedTask(TermsTask):
 
     def run(self) -> None:
         """Run the callback, as ``TimerTask.run``."""
-        if self.expired:  # False if the user runs the task early or after close(), which ends nothing
+        if self.expired:  # False if the user runs the task early or after close(): this run does not end the task
             self._timer._note(self, None)
         super().run()
 
@@ -76,9 +76,9 @@ class RecordingTimer(SystemTimer):
         ValueError: ``executor`` is a process pool.
 
     Times in the log are ms since 1970, shifted from the timer's clock by whole ticks, so that a replay rounds as the
-    timer did. Times of a callable clock are not shifted. ``slack`` is part of the recorded timeout. A task that was too
-    late for its ``max_lateness`` is recorded as expired. In a replay no timer is
-    late, so a cancel that came in time only because the timer was late comes too late there.
+    timer did. Times of a callable clock are not shifted. The recorded timeout includes the part of ``slack`` that was
+    used. A task that was too late for its ``max_lateness`` is recorded as expired. In a replay no timer is late, so a
+    cancel that came in time only because the timer was late comes too late there.
 
     As fast as ``SystemTimer``, plus about 3 us per timer. Thread-safe.
 
@@ -158,7 +158,7 @@ class RecordingTimer(SystemTimer):
                 self._note(task, self._closed_ms)
 
     def _report_error(self, source: Any, error: BaseException) -> None:
-        if isinstance(source, RecordedTask) and source.expired:  # the executor refused it or failed to run it
+        if isinstance(source, RecordedTask) and source.expired:  # the executor refused the task or failed to run it
             self._note(source, None)
         super()._report_error(source, error)
 
@@ -188,7 +188,7 @@ class RecordingTimer(SystemTimer):
     # --- notes ---------------------------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
-        """Return the time, or the last reading if the clock fails, also because the timer is closed."""
+        """Return the time on the timer's clock, or the last reading if the clock fails or the timer is closed."""
         with contextlib.suppress(Exception):
             self._last_ms = math.floor(self.time() * 1000)
         return self._last_ms

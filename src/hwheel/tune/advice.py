@@ -7,8 +7,8 @@ from hwheel.tune.study import Study
 from hwheel.tune.units import bytes_text, ms_text, share_text
 
 LATE_SHARE = 0.01  # the default lateness limit, as a share of the median timeout
-WORTH_WAKEUPS = 1.1  # the factor of wake-ups that a coarser tick must save
-WORTH_WORK = 0.05  # the moves and wake-ups per timer that a larger wheel must save
+WORTH_WAKEUPS = 1.1  # a finer tick may have this multiple of the wake-ups of the coarsest allowed one
+WORTH_WORK = 0.05  # a smaller wheel may have this many more moves and wake-ups per timer than the best one
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def advise(study: Study, late_ms: int | None = None) -> Advice:
         reasons += finer_tick_reason(chosen, at[ticks[0], size])
     if tick != allowed[-1]:
         reasons.append(coarser_tick_reason(chosen, at[allowed[-1], size]))
-    reasons.append(size_reason(chosen, [at[tick, one] for one in sizes]))
+    reasons.append(size_reason(chosen, [at[tick, wheel_size] for wheel_size in sizes]))
     return Advice(chosen, late_ms, tuple(reasons))
 
 

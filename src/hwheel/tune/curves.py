@@ -12,8 +12,9 @@ Counts = npt.NDArray[np.int64]
 
 STEPS = 1024  # the most steps of a PendingCurve
 HOUR_MS = 3_600_000
-# The edges of the steps in which durations are counted: numbers of two digits, because timeouts usually are, and hours
-# up to a year. A step is at most 10 % wide. Below 1 ms and above a year there is one step each.
+# The edges of the steps in which durations are counted: numbers of one or two digits and zeros, because most timeouts
+# are such numbers, and hours up to a year. From 10 ms to 114 days, a step is at most 10 % wide. Below 1 ms and above a
+# year there is one step each.
 EDGES_MS: npt.NDArray[np.int64] = np.unique(
     [digits * 10**zeros for zeros in range(9) for digits in range(1, 100)]
     + [hours * HOUR_MS for hours in (6, 12, 24, 48, 168, 720, 8760)]

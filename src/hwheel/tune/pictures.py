@@ -57,7 +57,8 @@ def costs_by_setting(study: Study, advice: Advice) -> dict[tuple[int, int], Any]
 def lateness(figure: Any, study: Study, advice: Advice) -> None:
     """Plot lateness and wake-ups by tick, with the recommended wheel size."""
     size = advice.costs.wheel_size
-    rows = [costs for (_, one), costs in sorted(costs_by_setting(study, advice).items()) if one == size]
+    points = costs_by_setting(study, advice)
+    rows = [costs for (_, wheel_size), costs in sorted(points.items()) if wheel_size == size]
     ticks = [costs.tick_ms for costs in rows]
     late, woken = figure.subplots(1, 2)
     for name, colour, width in (("max", ORANGE, 5), ("p99", BLUE, 2), ("p50", GREEN, 2)):  # max and p99 often coincide

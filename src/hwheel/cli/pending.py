@@ -320,7 +320,7 @@ def show_messages(rows: list[dict[str, Any]], options: argparse.Namespace) -> in
             payload = "" if row["cancelled"] else "  " + " ".join(str(part) for part in row["payload"])
             print(f"{kind} {row['id']}  key {row['key']}  due {row['due']} ms ({utc(row['due'])}){payload}")
         if not rows:
-            asked = (one for one in (options.id, options.key) if one is not None)
+            asked = (text for text in (options.id, options.key) if text is not None)
             print(f"{', '.join(asked)}: nothing pending")
     if more:
         print(f"{options.prog}: there are more; --most N shows more", file=sys.stderr)

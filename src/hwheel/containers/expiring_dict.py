@@ -218,7 +218,7 @@ class _Values(ValuesView[_V]):
         return each(self._mapping._columns()[1])
 
     def __contains__(self, value: object) -> bool:
-        return any(is_equal(one, value) for one in self)
+        return any(is_equal(other, value) for other in self)
 
 
 class _Items(ItemsView[_K, _V]):

@@ -209,8 +209,8 @@ class LiveServer:
         self._closed = True
         self._listener.path = None
         connections, self._connections = [*self._connections], {}
-        for one in (self._listener.socket, self._wake, self._woken, *connections):
-            descriptor = one.detach()  # close() would wait for file objects of the socket
+        for end in (self._listener.socket, self._wake, self._woken, *connections):
+            descriptor = end.detach()  # close() would wait for file objects of the socket
             if descriptor >= 0:
                 os.close(descriptor)
 

@@ -147,7 +147,10 @@ def open_segments(directory: Path) -> list[Segment]:
                 raise
             continue
         replaced = {name for segment in found for name in segment.replaces}
-        return sorted((one for one in found if one.name not in replaced), key=lambda one: (one.batch_id, one.name))
+        return sorted(
+            (segment for segment in found if segment.name not in replaced),
+            key=lambda segment: (segment.batch_id, segment.name),
+        )
     raise AssertionError
 
 

@@ -81,10 +81,10 @@ class ReplayCosts:
     def merged(cls, parts: Iterable["ReplayCosts"]) -> "ReplayCosts":
         """Return the sum over the parts of a log. Raise ValueError if their ticks, sizes, or timeouts differ."""
         costs = [*parts]
-        if len({(one.tick_ms, one.wheel_size, one.timeout_ms) for one in costs}) != 1:
+        if len({(part.tick_ms, part.wheel_size, part.timeout_ms) for part in costs}) != 1:
             raise ValueError("only costs with the same tick, wheel size, and timeout can be merged")
-        late = np.sum([one.late for one in costs], axis=0)
-        late[-1] = max(one.late[-1] for one in costs)
-        sums = {name: sum(getattr(one, name) for one in costs) for name in SUMMED}
-        levels, largest_peak = max(one.levels for one in costs), max(one.largest_peak for one in costs)
+        late = np.sum([part.late for part in costs], axis=0)
+        late[-1] = max(part.late[-1] for part in costs)
+        sums = {name: sum(getattr(part, name) for part in costs) for name in SUMMED}
+        levels, largest_peak = max(part.levels for part in costs), max(part.largest_peak for part in costs)
         return replace(costs[0], levels=levels, late=late, largest_peak=largest_peak, **sums)

@@ -231,7 +231,7 @@ _running = _Timers()  # the timers whose callbacks run in the current thread; no
 
 def runs_here(timer: Any) -> bool:
     """Return True if the current thread, which is not the timer's own, is inside a callback of the timer."""
-    return any(one is timer for one in _running.timers)
+    return any(running is timer for running in _running.timers)
 
 
 def _run_callbacks(timer: Any, run: Callable[..., object], *args: Any) -> None:

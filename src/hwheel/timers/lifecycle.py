@@ -30,7 +30,7 @@ def follow_process(follower: Any) -> None:
 def followers() -> list[Any]:
     """Return the live followers, oldest first."""
     found = [follower() for follower in [*_followers.values()]]
-    return [one for one in found if one is not None]
+    return [follower for follower in found if follower is not None]
 
 
 def main_thread_has_ended() -> bool:

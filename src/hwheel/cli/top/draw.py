@@ -136,10 +136,10 @@ class Page:
         if not found:
             return
         rows = []
-        for one in found:
-            row = [number(one["pending"]), f"{one['share']:.0%}", ms_text(1e3 * max(one["oldest_s"], 0))]
-            row += [ms_text(1e3 * max(one[name], 0)) for name in ("nearest_s", "farthest_s")]
-            rows.append((callback_name(one), row))
+        for callback in found:
+            row = [number(callback["pending"]), f"{callback['share']:.0%}", ms_text(1e3 * max(callback["oldest_s"], 0))]
+            row += [ms_text(1e3 * max(callback[name], 0)) for name in ("nearest_s", "farthest_s")]
+            rows.append((callback_name(callback), row))
         heads = ["pending", "share", "oldest", "next in", "last in"]
         age_s = timer["census_age_s"]
         yield Text(f"callbacks{f', counted {ms_text(1e3 * age_s)} ago' if age_s >= 1 else ''}", QUIET)
@@ -181,16 +181,16 @@ class Page:
         return grid
 
 
-def callback_name(one: Mapping[str, Any]) -> str:
+def callback_name(callback: Mapping[str, Any]) -> str:
     """Format the place of a callback.
 
     >>> callback_name({"module": "app.server", "qualname": "Session.ping", "line": 12, "owner": "app.Web"})
     'app.server:12 Session.ping of Web'
     """
-    line = "" if one["line"] is None else f":{one['line']}"
-    owner = (one["owner"] or "").rpartition(".")[2]
-    of_owner = f" of {owner}" if owner and f"{owner}." not in one["qualname"] else ""
-    return f"{one['module']}{line} {one['qualname']}{of_owner}"
+    line = "" if callback["line"] is None else f":{callback['line']}"
+    owner = (callback["owner"] or "").rpartition(".")[2]
+    of_owner = f" of {owner}" if owner and f"{owner}." not in callback["qualname"] else ""
+    return f"{callback['module']}{line} {callback['qualname']}{of_owner}"
 
 
 def merge_bars(bars: Sequence[int], room: int) -> list[int]:
@@ -201,7 +201,7 @@ def merge_bars(bars: Sequence[int], room: int) -> list[int]:
 
 def plain(text: str) -> str:
     """Replace control characters in a name, which comes from another program."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def number(count: int, is_more: bool = False) -> str:

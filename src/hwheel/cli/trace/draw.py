@@ -99,7 +99,9 @@ def state_of(step: Json) -> Iterator[RenderableType]:
     yield ""
     yield levels
     # No-break spaces, so that lines break between buckets.
-    queue = " → ".join(f"{one['expiration_ms']} (level {one['level']})".replace(" ", "\u00a0") for one in step["queue"])
+    queue = " → ".join(
+        f"{bucket['expiration_ms']} (level {bucket['level']})".replace(" ", "\u00a0") for bucket in step["queue"]
+    )
     line = Table.grid(padding=(0, 1))
     line.add_row(Text(" delay queue:", "bold", no_wrap=True), queue or Text("empty", QUIET))
     yield ""

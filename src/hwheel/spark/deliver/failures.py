@@ -149,8 +149,8 @@ def java_exception(error: BaseException) -> Any:
     if isinstance(error, Py4JJavaError):
         return error.java_exception
     # The exception of a query is a Python object whose cause came from Java.
-    for one in (error, getattr(error, "_cause", None)):
-        if isinstance(found := getattr(one, "_origin", None), JavaObject):
+    for raised in (error, getattr(error, "_cause", None)):
+        if isinstance(found := getattr(raised, "_origin", None), JavaObject):
             return found
     return None
 

@@ -152,7 +152,7 @@ class DueInMs:
             per_file = [kinds.get(file_name(file), "integer") for file in files.dictionary.to_pylist()]
             found = pa.nulls(batch.num_rows, pa.int64())
             for kind in {*per_file}:
-                of_kind = pa.array([one == kind for one in per_file]).take(files.indices)
+                of_kind = pa.array([file_kind == kind for file_kind in per_file]).take(files.indices)
                 found = pc.if_else(of_kind, in_ms(batch.column(due_index), kind, self.unit_ms), found)
             yield batch.set_column(due_index, "due", found)
 

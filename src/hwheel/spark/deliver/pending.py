@@ -205,7 +205,7 @@ def cancels(spark: SparkSession, checkpoint: str, keys: Iterable[str], unit_ms: 
     rows = records(spark, checkpoint)
     if rows is None:
         return None
-    wanted = spark.createDataFrame([(key,) for one in keys for key in {bytes_of(one), shown_as(one)}], "key binary")
+    wanted = spark.createDataFrame([(key,) for text in keys for key in {bytes_of(text), shown_as(text)}], "key binary")
     messages = (
         without_replaced(rows).groupBy(*IDENTITY).agg(F.max("cancelled").alias("gone"), F.min("due").alias("due"))
     )

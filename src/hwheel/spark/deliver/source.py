@@ -84,7 +84,7 @@ class Source:
         unit_ms = UNITS_MS[self.settings.wheel.due_unit]
         if by_row:  # the row reader returns `due` as it is stored, and DueInMs needs the file of each row
             rows = self.of_files(without, [*PLACE_IN_FILE], stored_schema(self.schema))
-            fields = [StructField("due", LongType()) if one.name == "due" else one for one in rows.schema.fields]
+            fields = [StructField("due", LongType()) if field.name == "due" else field for field in rows.schema.fields]
             rows = self.fitting_record(rows.mapInArrow(DueInMs(unit_ms), StructType(fields)))
             return rows if FILE in places else rows.drop(*PLACE_IN_FILE)
         rows = self.of_records(places) if is_topic(self.place) else self.of_files(without, places, self.schema)
@@ -193,7 +193,7 @@ class Source:
 
     def carried_headers(self) -> Column:
         own = (*OWN_HEADERS, REPLACE) if self.by_id else OWN_HEADERS
-        others = F.filter("headers", lambda one: ~one["key"].isin(*own))
+        others = F.filter("headers", lambda header: ~header["key"].isin(*own))
         return F.coalesce(others, F.array().cast(HEADERS_TYPE))
 
     def of_headers(self, records: DataFrame, rest: list[Column]) -> DataFrame:
@@ -228,7 +228,9 @@ class Source:
         topics = self.settings.kafka.topics
         read = cast(StructType, StructType.fromDDL(READ_BY_ID if self.by_id else READ))
         target = [] if topics is None else [StructField(TARGET, StringType())]
-        rest = [StructField(NUMBER, LongType()) if one.name == BLANK_LINE else one for one in lines.schema.fields[1:]]
+        rest = [
+            StructField(NUMBER, LongType()) if field.name == BLANK_LINE else field for field in lines.schema.fields[1:]
+        ]
         schema = StructType([*read.fields, *target, *rest])
         found = lines.mapInArrow(JsonLines(UNITS_MS[self.settings.wheel.due_unit], topics, self.by_id), schema)
         reason = F.when(F.col(BYTES).isNotNull(), too_large(F.col(BYTES)))

@@ -121,8 +121,10 @@ class TopicClient:
         try:
             partitions = self.partitions()
             if partitions.size() != self._ends.size():
-                for one in partitions:
-                    partition = self._jvm.org.apache.kafka.common.TopicPartition(self._topic.name, one.partition())
+                for described in partitions:
+                    partition = self._jvm.org.apache.kafka.common.TopicPartition(
+                        self._topic.name, described.partition()
+                    )
                     self._ends.put(partition, self._jvm.org.apache.kafka.clients.admin.OffsetSpec.latest())
             return self._admin.listOffsets(self._ends).all().get().toString()
         except Py4JJavaError:

@@ -138,7 +138,7 @@ class BatchTransaction:
 
 
 def produce(producer: Producer, record: dict[str, Any]) -> None:
-    headers = [(one["key"], one["value"]) for one in record["headers"] or ()]
+    headers = [(header["key"], header["value"]) for header in record["headers"] or ()]
     while True:
         try:
             producer.produce(record["topic"], record["value"], record["key"], headers=headers)

@@ -56,7 +56,7 @@ from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_inpu
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
 OPTIONS = {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"}
 STARTS = 10
-FUTURE_MS = 60_000  # is no future: clocks differ by less
+FUTURE_MS = 60_000  # a date that is ahead by less is tolerated, because clocks differ
 DUE_IN_SECONDS = (
     "messages were delivered at once because their due times, read as milliseconds, are in 1970: they seem "
     "to be seconds\nsend milliseconds, or use --due-unit s with a new checkpoint and output"

@@ -98,6 +98,15 @@ def the_engine_runs():
 
 
 @pytest.fixture
+def no_gc_callbacks():
+    """Leave out the garbage collector's callbacks, such as Hypothesis's: one that a strike hits would fail the test."""
+    left_out = gc.callbacks[:]
+    gc.callbacks.clear()
+    yield
+    gc.callbacks.extend(left_out)
+
+
+@pytest.fixture
 def eventually():
     """Return eventually(condition), which waits until condition() is true."""
     return waiting.eventually

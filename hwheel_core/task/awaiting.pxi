@@ -93,6 +93,7 @@ cdef list task_waiters(TimerTask self, object waiter):
     cdef list waiters = []
     cdef bint is_to_come
     awaited.waiters = waiters
+    hw_share_reference_count(<PyObject*>awaited)    # a cancel in another thread frees it at once
     # No allocation inside the section: it could start the garbage collector, and a finalizer could change the task.
     with cython.critical_section(self):
         is_to_come = self.callback_ is not None or (

@@ -7,7 +7,7 @@ cdef class TimerTask:
 
 cdef class Awaited:
     cdef object callback        # the task's own; None: it has none
-    cdef list waiters           # of (loop, future, process id)
+    cdef list waiters           # of (loop, future)
 
 cdef struct Terms:
     # When a task may run, apart from its deadline. A field of zero: no such term.

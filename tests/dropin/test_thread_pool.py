@@ -13,6 +13,7 @@ from hwheel_core import INITIAL_THREADS, Latch, ThreadPool
 from strikes import Strike, strike
 
 PATIENCE_S = 60
+pytestmark = pytest.mark.usefixtures("no_gc_callbacks")
 
 
 class Checks:

@@ -17,6 +17,7 @@ from strikes import Strike, Striker, strike, take_back_strike
 
 PATIENCE_S = 60
 PYTHON_CODE = f"{os.sep}hwheel{os.sep}"
+pytestmark = pytest.mark.usefixtures("no_gc_callbacks")
 
 
 class HasOwnRun(hwheel.Timer):

@@ -9,6 +9,8 @@ import pytest
 from strikes import Striker, strike
 from threads import run_concurrently
 
+pytestmark = pytest.mark.usefixtures("no_gc_callbacks")
+
 
 def thread_names(suffix):
     return sorted(thread.name for thread in threading.enumerate() if thread.name.endswith(suffix))

@@ -114,7 +114,7 @@ def test_cancel_in_any_thread_ends_the_wait():
         argument = {"an object"}
         for cancel in (
             lambda task: task.cancel(),
-            lambda task: threading.Thread(target=task.cancel).start(),
+            lambda task: threading.Timer(0.05, task.cancel).start(),  # the loop sleeps already
             lambda task: timer.close(),
         ):
             task = timer.call_later(5, len, argument)

@@ -99,6 +99,13 @@ def test_all_messages_are_delivered_once_by_a_job_with_other_settings(move, deli
     assert (left["id"], left["due"], left["payload"]) == ("far \u00e4", FAR_MS, ["p"])
 
 
+def test_a_job_that_has_held_nothing_moves_no_line(move, deliveries, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.json").write_text("not JSON\n")
+    run_old(deliveries, lambda _: [*(tmp_path / "dead").glob("*.json")])
+    assert move() == (0, (f"0 lines are in {tmp_path}/in2\n", ""))
+
+
 def test_move_that_was_interrupted_is_completed(move, deliveries, tmp_path, monkeypatch):
     put_lines(tmp_path / "in", "a.json", *({"id": f"m{i}", "key": f"k{i}", "due": FAR_MS} for i in range(9)))
     run_old(deliveries, rows_read)

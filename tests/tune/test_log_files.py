@@ -35,6 +35,9 @@ def test_integers_of_any_width_timestamps_and_durations(tmp_path):
     assert log.starts_ms.tolist() == [first_ms, first_ms + 1]  # times are rounded down
     assert log.timeouts_ms.tolist() == [2, 2000]  # timeouts are rounded up
     assert log.ends_ms.tolist() == [NEVER, first_ms + 2]
+    for unit, counts in {"s": [1, 2], "ms": [1000, 2000], "us": [10**6, 1999001], "ns": [10**9, 1999000001]}.items():
+        spans = write(tmp_path / f"{unit}.parquet", timeout=pa.array(counts, pa.duration(unit)))
+        assert read_file(spans, COLUMNS)[0].timeouts_ms.tolist() == [1000, 2000]
     small, _ = read_file(write(tmp_path / "small.parquet", start=pa.array([1, 2], pa.uint8())), COLUMNS)
     assert small.starts_ms.tolist() == [1, 2]
     none_ended, _ = read_file(write(tmp_path / "none.parquet", end=pa.nulls(2)), COLUMNS)

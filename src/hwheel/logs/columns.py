@@ -76,7 +76,7 @@ class LogColumns:
 
 
 def milliseconds(column: Any, *, is_duration: bool) -> Any:
-    """Convert to int64 milliseconds. Round times down and durations up, from whole microseconds. NaN becomes null."""
+    """Convert to int64 milliseconds. Round times down and durations up. NaN becomes null."""
     kind = column.type
     if pa.types.is_floating(kind):
         column = column.cast(pa.float64())
@@ -85,7 +85,9 @@ def milliseconds(column: Any, *, is_duration: bool) -> Any:
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64())
     if pa.types.is_duration(kind):
-        return pc.divide(pc.add(column.cast(pa.duration("us"), safe=False).cast(pa.int64()), 999), 1000)
+        a_ms = {"us": 1000, "ns": 1_000_000}.get(kind.unit, 1)
+        count = (column if a_ms > 1 else column.cast(pa.duration("ms"))).cast(pa.int64())
+        return pc.divide(pc.add(count, a_ms - 1), a_ms)
     return column.cast(pa.int64())
 
 

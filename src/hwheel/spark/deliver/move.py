@@ -112,6 +112,8 @@ def check_movable(checkpoint: Directory) -> int:
 def lines_of(spark: SparkSession, place: str, unit_ms: int) -> DataFrame:
     """Return a line for each held message, cancel, and delivered message, in order of arrival for each key."""
     found = indexes(spark, place)
+    if not found:  # the job has read nothing but dead letters
+        return spark.createDataFrame([], "value string")
     names, schema = found[0].names, found[0].arrow_schema
     payload = payload_names(schema, names)
     stored = {f"c{at}": column.name for at, column in enumerate(found[0].columns)}

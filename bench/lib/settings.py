@@ -12,15 +12,15 @@ class Settings:
     rounds: int
     memory_timers: int
     wheel_timers: int  # for the table of wheel sizes
-    pause_timers: int  # in the cascade during an add
-    all_entries: int  # of an operation over all of them
+    pause_timers: int  # that cascade while another thread adds; not few, because a short cascade ends too soon
+    all_entries: int  # that one operation visits
     lateness_rate: int  # timers a second
-    lateness_s: float  # of each round; whole seconds
+    lateness_s: float  # of each round
     lateness_rounds: int
     slack_connections: int
     slack_s: float  # for each slack
     container_entries: int
-    thread_pairs: int  # of each thread
+    thread_pairs: int  # of add and cancel, in each thread
 
 
 # fmt: off

@@ -31,8 +31,7 @@ FILES = 8
 WHEELS = 8
 SETTINGS = {"spark.driver.memory": "4g", "spark.sql.shuffle.partitions": str(WHEELS)}
 
-# The outcome of each timer with a tick of 1 ms. For each shard, the number of fired timers and the peak of pending
-# timers. SQL does not compute moves, wake-ups, lateness, or the order within an instant.
+# The outcome of each timer with a tick of 1 ms.
 TIMERS = f"""
     SELECT pmod(xxhash64(key), {WHEELS}) AS shard, start, end IS NULL OR end >= start + timeout AS fired,
            if(end IS NULL OR end >= start + timeout, start + timeout, end) AS at
@@ -40,7 +39,9 @@ TIMERS = f"""
 EVENTS = f"""
     SELECT shard, inline(array(struct(start AS t, 1L AS d, 0L AS f), struct(at AS t, -1L AS d, int(fired) AS f)))
     FROM ({TIMERS})"""
-# A window over all events, of which the last one of each instant has the number of pending timers.
+# For each shard, the peak of pending timers and the number of fired ones. A replay also computes moves, wake-ups,
+# lateness, and the order within an instant. `pending` is a running sum over the events in order of time, and only the
+# last event of an instant has the true number.
 SQL = f"""
     SELECT shard, max(pending) AS peak, sum(f) AS fired FROM (
         SELECT shard, if(last, pending, 0) AS pending, f FROM (
@@ -51,7 +52,7 @@ SQL = f"""
 
 
 def write_log(directory: Path, timers: int, in_order: bool) -> None:
-    """Write requests of an hour with timeouts of 5, 30, and 60 s. One in 20 is never answered, most within a second."""
+    """Write requests of an hour with timeouts of 5, 30, and 60 s. One in 20 is never answered."""
     directory.mkdir()
     count = timers // FILES
     for number in range(FILES):
@@ -92,7 +93,7 @@ def in_sql(spark: SparkSession, place: Path) -> int:
     return sum(row.fired for row in rows)
 
 
-WAYS: dict[str, Callable[[SparkSession, Path], int]] = {"files": in_files, "shards": in_shards, "sql, window": in_sql}
+WAYS: dict[str, Callable[[SparkSession, Path], int]] = {"files": in_files, "shards": in_shards, "sql": in_sql}
 
 
 def main() -> None:

@@ -463,7 +463,7 @@ def test_details_fill_the_terminal_and_hidden_timers_are_not_drawn(path, monkeyp
         assert any(row.startswith("level 1") for row in shown) and all(shown[6:-1])
 
 
-# --- parts ------------------------------------------------------------------------------------------------------------
+# --- addresses and rates ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("module", ["client", "rates", "draw"])

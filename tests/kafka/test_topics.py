@@ -127,14 +127,14 @@ def test_no_batch_runs_while_nothing_is_due_and_no_record_arrives(spark, broker,
     query = Directory(spark, str(tmp_path / "state" / MESSAGES))
     batch, until = last_batch(query, "offsets"), time.monotonic() + 3
     wait_for(lambda: time.monotonic() > until, delivery)
-    assert (last_batch(query, "offsets"), last_batch(query, "commits")) == (batch, batch - 1)
+    assert (last_batch(query, "offsets"), last_batch(query, "commits")) == (batch, batch - 1)  # it has begun and rests
     producer.send("rest-in", as_json({"id": "late", "key": "k", "due": 1000}))
     found = read(to).until(lambda found: found, failing(delivery))
     assert [headers_of(one)["id"] for one in found] == ["late"]
     wait_for(lambda: delivery.sink.rest.resting, delivery)  # so that stop() ends a rest
 
 
-def test_ends_of_a_topic_differ_after_a_record_and_without_a_broker(spark, broker):
+def test_ends_of_a_topic_differ_after_a_record_and_if_it_does_not_exist(spark, broker):
     url = broker.make_topic("ends", 3)
     with closing(TopicClient(spark, Topic.of(url), KafkaOptions())) as client:
         before = client.look()

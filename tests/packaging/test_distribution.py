@@ -48,10 +48,6 @@ def test_every_python_file_is_installed_and_no_source_of_the_core():
 # --- imports ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_package_has_no_dependencies():
-    assert [need for need in requires("hwheel") if "extra ==" not in need] == []
-
-
 def test_an_import_loads_no_other_package():
     script = (
         "import sys, site; before = set(sys.modules); import hwheel; "
@@ -61,7 +57,7 @@ def test_an_import_loads_no_other_package():
     assert output_of("-P", "-c", script) == "[]\n"
 
 
-def test_an_import_of_the_uncompiled_core_explains_what_to_do():
+def test_an_import_of_the_uncompiled_core_says_so():
     script = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import hwheel_core"
     done = subprocess.run([sys.executable, "-P", "-S", "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -78,6 +74,10 @@ def test_an_import_does_not_enable_the_gil():
 
 
 # --- metadata ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_package_has_no_dependencies():
+    assert [need for need in requires("hwheel") if "extra ==" not in need] == []
 
 
 def test_the_metadata_matches_the_project():
@@ -98,6 +98,9 @@ def test_links_of_the_readme_lead_to_the_pages_of_this_version():
             assert (ROOT / page[1]).exists(), link
     for picture in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", readme):
         assert "/raw/" in picture, "a page of GitHub is not a picture"
+
+
+# --- files of the project ---------------------------------------------------------------------------------------------
 
 
 def test_the_version_is_in_pyproject_and_in_the_changelog_only():
@@ -126,7 +129,7 @@ def test_every_url_of_the_project_is_its_site_or_in_its_repository():
             assert (ROOT / page[1]).exists(), url
 
 
-def test_the_oldest_python_is_the_same_everywhere():
+def test_the_oldest_and_the_newest_python_are_the_same_everywhere():
     assert PROJECT["requires-python"] == f">={PYTHONS[0]}"
     assert f"Python {PYTHONS[0]} or later" in text("Makefile")
     assert f"{PYTHONS[0]} to {PYTHONS[-1]}" in text("docs/versions.md")

@@ -42,8 +42,7 @@ class World(Waits):
         self.account = Account()
         self.children = []
         self.forks = 0
-        self.ending = "exit"
-        self.started = []
+        self.ending = "exit"  # of a child: "exit", "return", either with " unclosed" (without close()), or "grandchild"
         self.delays = {}  # number of a batch -> its delays
         self.top = os.getpid()
         self.reaper = options.get("reaper", True)
@@ -63,7 +62,7 @@ class World(Waits):
             self.timer.advance_clock(1)
 
     def fork(self, **how):
-        """Fork. The child uses the timer, and ends as `ending` says, or returns True if that is "return"."""
+        """Fork. The child checks the timer. Then it exits, or returns True if `ending` begins with "return"."""
         sys.stdout.flush()
         pid = os.fork()
         if pid:
@@ -121,10 +120,10 @@ def check_child(world, *, running=(), in_flight=0, closed=False, every=None):
     """Check in the child that the timer works.
 
     Args:
-        running: Tasks whose callbacks run at the moment. They count when they end.
+        running: Tasks whose callbacks ran at the fork. The child does not wait for them.
         in_flight: How many tasks the parent may have been dispatching.
         closed: Whether the timer is closed.
-        every: Not None: a periodic task was running, and must go on.
+        every: If not None, a periodic task was running, and must go on.
     """
     account = world.account
     before = {*account.ran}
@@ -151,13 +150,14 @@ def check_child(world, *, running=(), in_flight=0, closed=False, every=None):
 def check_kept_tasks(world, running, in_flight):
     """Check that the parent's tasks also run in the child."""
     account = world.account
-    near = {n for n, one in account.tasks.items() if n not in account.lengths and one.delay_ms < 5000} - account.every
-    near |= {(n, i) for n, delays in world.delays.items() for i, delay in enumerate(delays) if delay < 5000}
-    near -= {*running}
-    world.wait_for(lambda: len(near - {*account.ran}) <= in_flight, 10)
-    missing = near - {*account.ran}
+    # Numbers of tasks, and (number, index) of timers in batches.
+    soon = {n for n, one in account.tasks.items() if n not in account.lengths and one.delay_ms < 5000} - account.every
+    soon |= {(n, i) for n, delays in world.delays.items() for i, delay in enumerate(delays) if delay < 5000}
+    soon -= {*running}
+    world.wait_for(lambda: len(soon - {*account.ran}) <= in_flight, 10)
+    missing = soon - {*account.ran}
     if len(missing) > in_flight:
-        report(f"in the child: {len(missing)} of {len(near)} kept tasks did not run")
+        report(f"in the child: {len(missing)} of {len(soon)} kept tasks did not run")
 
 
 def check_never_early(world):
@@ -200,8 +200,8 @@ def check_close(world):
     if timer.close():
         report("in the child: the second close() returned tasks")
     after = timer.stats()
-    count += len(account.returned)  # before the fork
-    if after.pending or after.added != after.expired + after.cancelled + count:
-        report(f"in the child: counters with {count} returned: {stats}, after close() {after}")
+    all_returned = count + len(account.returned)  # also before the fork
+    if after.pending or after.added != after.expired + after.cancelled + all_returned:
+        report(f"in the child: counters with {all_returned} returned: {stats}, after close() {after}")
     if (left := account.threads_left()) and threading.current_thread().name not in left:
         report(f"in the child: threads are left: {left}")

@@ -24,7 +24,7 @@ def hold(df, **changes):
 
 
 def history(chance, batches):
-    """Yield (time, records) of batches. There are few ids, so that operations on one message meet."""
+    """Yield (time, records) of batches. There are few ids, so that several rows often concern the same message."""
     now_ms, known = START_MS, []
     for _ in range(batches):
         now_ms += chance.choice([1, 1, 2, 5, 30]) * 1000

@@ -16,7 +16,7 @@ from threads import run_concurrently
 THREADS = 4
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["a group a thread", "one group for all"])
+@pytest.mark.parametrize("own", [True, False], ids=["one group for each thread", "one group for all"])
 def test_each_group_task_has_one_outcome_and_leaves_its_group(make_timer, executor, many_switches, soak_seconds, own):
     timer = make_timer(executor=executor)
     shared = timer.group()

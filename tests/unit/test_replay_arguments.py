@@ -52,7 +52,7 @@ def test_log_with_invalid_settings(arguments, error, text):
         Log([0, 1], [1, 1], [NEVER] * 2).replay(**arguments)
 
 
-def test_cancel_at_the_last_time():
+def test_replay_terminates_if_an_end_is_at_the_last_time():
     # In a subprocess: an endless loop without the GIL could not be interrupted here.
     assert (
         output_of(
@@ -74,7 +74,8 @@ def test_timer_that_fires_at_the_last_time(tick_ms):
     outcomes, at_ms, costs = replay(*columns([3], [LAST - 3], [-(2**63)], []), tick_ms, 64)
     assert (list(outcomes), list(at_ms)) == ([0], [LAST])
     assert LAST % tick_ms == 0
-    assert costs[:2] == (1, costs[1])
+    fired = costs[0]
+    assert fired == 1
 
 
 EXTREMES = [-(2**63), 1 - 2**63, -1, 0, 1, 2**31, 2**62, LAST - 1, LAST]
@@ -90,7 +91,8 @@ def test_extreme_times_terminate(tick_ms, wheel_size):
             except (OverflowError, ValueError):
                 assert start_ms < 0 or timeout_ms > 0
                 continue
-            assert outcomes[0] == (1 - costs[0])
+            fired = costs[0]
+            assert outcomes[0] == (0 if fired else 1)
             assert at_ms[0] >= start_ms
             assert all(number >= 0 for number in lateness_of(costs[-1]))
 
@@ -108,7 +110,7 @@ def test_invalid_histograms():
 def test_lateness_up_to_64_bits():
     for exponent in range(4, 63):
         counts = array("q", [0] * 977)
-        step = (exponent - 3) * 16
+        step = (exponent - 3) * 16  # the first of 16 steps from 2**exponent us on
         counts[step] = 1
         counts[-1] = LAST
         p50, _, worst = lateness_of(counts)

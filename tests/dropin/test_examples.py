@@ -43,6 +43,7 @@ def test_idle_timeout_example_drops_all_idle_connections():
 
 
 def test_the_census_finds_the_leak_of_the_server(tmp_path):
+    pytest.importorskip("rich")
     printed = run("timer_leak.py", "--svg", tmp_path / "picture.svg")
     line = (EXAMPLES / "timer_leak.py").read_text().partition("    def close_idle")[0].count("\n") + 1
     assert printed.startswith(f"  100 pending: __main__:{line} Connection.close_idle, owner __main__.Connection\n")

@@ -503,6 +503,8 @@ cdef tuple cache_state(CacheCore self):
     cdef int64_t count = 0, i
     cdef list flat = [], keys_by_use = []
     cdef Turn turn
+    PyObject_GC_UnTrack(<PyObject*>flat)            # the collector would traverse four million items in one go
+    PyObject_GC_UnTrack(<PyObject*>keys_by_use)
     try:
         cache_copy(self, copies_by_use, &copies, &count)
         turn_begin(&turn)

@@ -107,6 +107,15 @@ def test_limit_changes_only_between_batches(spark, tmp_path):
         keep_limit(state, 1000)
 
 
+def test_damaged_limit_is_named(spark, tmp_path):
+    checkpoint = Directory(spark, str(tmp_path / "state"))
+    keep_limit(checkpoint, 1000)
+    (file,) = [one for one in (tmp_path / "state").iterdir() if not one.name.startswith(".")]
+    file.write_text("10x")
+    with pytest.raises(CheckpointOptionsError, match=f"/{file.name} is damaged\nrestore it from a copy"):
+        keep_limit(checkpoint, 1000)
+
+
 def test_limit_of_a_job_that_was_stopped_at_rest_may_change(deliveries, tmp_path):
     """Such a job is always in a batch."""
     put_lines(tmp_path / "in", "a.json", message("a", 10) | {"due": 4 * 10**12})

@@ -72,13 +72,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("monitoring").add_argument
     text = "serve metrics for Prometheus and /health at this port, or with 0 at any free port; needs the extra metrics"
     add("--metrics-port", metavar="PORT", type=whole_number(0, 65535), help=text)
+    text = "the address to serve at (default: %(default)s)"
+    add("--metrics-host", metavar="HOST", default="127.0.0.1", help=text)
     text = (
         "keep an index of held messages beside the state, for `hwheel pending --id`, `--key`, and `--by-hour` in less "
         "than a second; needs a checkpoint in a local or mounted directory (default: as before, at first no)"
     )
     add("--index", action=argparse.BooleanOptionalAction, help=text)
-    text = "the address to serve at (default: %(default)s)"
-    add("--metrics-host", metavar="HOST", default="127.0.0.1", help=text)
     add_kafka(parser.add_argument_group("Kafka").add_argument)
     add_kept(parser.add_argument_group("stored in the checkpoint, for its life").add_argument)
     add_spark_options(parser.add_argument_group("Spark").add_argument)

@@ -64,8 +64,12 @@ def keep_limit(checkpoint: Directory, largest: int) -> None:
 
     Raises:
         CheckpointOptionsError: A batch was interrupted with another limit. Its repetition must have the same messages.
+            Or the stored limit is damaged.
     """
-    stored = int(checkpoint.read(LIMIT)) if checkpoint.exists(LIMIT) else None
+    text = checkpoint.read(LIMIT) if checkpoint.exists(LIMIT) else None
+    if text is not None and not text.strip().isdecimal():
+        raise CheckpointOptionsError(f"{checkpoint.path}/{LIMIT} is damaged\nrestore it from a copy, or delete it")
+    stored = None if text is None else int(text)
     queries = [checkpoint.child_directory(name) for name in (MESSAGES, DEAD_LETTERS)]
     if stored not in (None, largest) and any(map(repeats_input, queries)):
         raise CheckpointOptionsError(

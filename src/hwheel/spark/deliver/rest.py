@@ -87,14 +87,16 @@ class Rest:
         if deadline_ms is None:
             return
         self.resting = True
-        while (
-            time.time() * 1000 < deadline_ms - AHEAD_MS
-            and time.monotonic() - read_s < LONGEST_WAIT_S
-            and self.arrivals.look() == before
-            and not self.stopped.wait(self.poll_s)
-        ):
-            pass
-        self.resting = False
+        try:
+            while (
+                time.time() * 1000 < deadline_ms - AHEAD_MS
+                and time.monotonic() - read_s < LONGEST_WAIT_S
+                and self.arrivals.look() == before
+                and not self.stopped.wait(self.poll_s)
+            ):
+                pass
+        finally:
+            self.resting = False
 
 
 def deadline_of_idle_batch(query: Directory, batch_id: int) -> int | None:

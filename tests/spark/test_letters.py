@@ -13,7 +13,7 @@ from deliveries import ids_in, json_rows, put_lines
 from hwheel.cli import letters as command
 from hwheel.cli.main import main
 from hwheel.spark.deliver.json_lines import numbered
-from hwheel.spark.deliver.letters import CODES, OTHER, WHOLE_FILE, code_of
+from hwheel.spark.deliver.letters import CODES, COLUMNS, OTHER, WHOLE_FILE, code_of, resubmit
 
 SMALL_BLOCKS = "spark.sql.files.maxPartitionBytes"
 
@@ -128,6 +128,14 @@ def test_letters_are_shown_and_played_again_once(letters, deliveries, tmp_path):
 
     deliveries.run(lambda _: ids_in(tmp_path / "out") == ["m1", "m2", "m3"] and broken_again())
     assert broken_again() == ["broken"]
+
+
+def test_late_letters_of_each_batch_are_played_again_in_a_file_of_their_own(spark, tmp_path):
+    for batch in (1, 2):
+        put_lines(tmp_path / "dead", f"late-{batch:09d}.json", {"code": "too-late", "line": f"line {batch}"})
+    letters = spark.read.schema(COLUMNS).json(str(tmp_path / "dead"))
+    assert resubmit(letters, "0abc", str(tmp_path / "in")) == 2
+    assert len([*(tmp_path / "in").glob("again-0abc-late-00000000[12]-too-late*")]) == 2
 
 
 @pytest.mark.parametrize(

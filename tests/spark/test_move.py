@@ -14,7 +14,7 @@ from hwheel.cli.main import main
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.kept_input import kept_input
-from hwheel.spark.deliver.owner import TimesDifferError
+from hwheel.spark.deliver.owner import OWNER, TimesDifferError
 from hwheel.spark.deliver.pending import matching_rows
 from hwheel.spark.deliver.settings import MOVED, CheckpointOptionsError, WheelOptions, check_not_moved
 
@@ -53,6 +53,7 @@ def complete_batch(state):
     for log in (query / "offsets").glob("[0-9]*"):
         if int(log.name) > done:
             log.unlink()
+            (log.parent / f".{log.name}.crc").unlink(missing_ok=True)
 
 
 def run_new(deliveries, until, wheel=NEW_WHEEL):
@@ -104,6 +105,20 @@ def test_a_job_that_has_held_nothing_moves_no_line(move, deliveries, tmp_path):
     (tmp_path / "in" / "a.json").write_text("not JSON\n")
     run_old(deliveries, lambda _: [*(tmp_path / "dead").glob("*.json")])
     assert move() == (0, (f"0 lines are in {tmp_path}/in2\n", ""))
+
+
+def test_an_older_checkpoint_than_its_output_cannot_be_moved(move, deliveries, tmp_path):
+    put_lines(tmp_path / "in", "a.json", {"id": "far", "key": "k", "due": FAR_MS})
+    run_old(deliveries, rows_read)
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    put_lines(tmp_path / "in", "b.json", {"id": "m", "key": "k", "due": 1000})
+    run_old(deliveries, lambda one: one.sink.rows == 1)
+    shutil.rmtree(tmp_path / "state")
+    (tmp_path / "copy").rename(tmp_path / "state")
+    (tmp_path / "in" / "b.json").unlink()
+    owner = (tmp_path / "out" / OWNER).read_text()
+    assert "/out is newer than the checkpoint" in move()[1].err
+    assert (tmp_path / "out" / OWNER).read_text() == owner and not (tmp_path / "in2").exists()
 
 
 def test_move_that_was_interrupted_is_completed(move, deliveries, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from deliveries import ids_in, json_rows, put_lines, write_log
 from hwheel.spark.deliver.checkpoint import MESSAGES
 from hwheel.spark.deliver.directory import Directory
 from hwheel.spark.deliver.input_files import check_removed
-from hwheel.spark.deliver.owner import CLEANED, OWNER, TimesDifferError
+from hwheel.spark.deliver.owner import CLEANED, OWNER, TimesDifferError, check_output
 from hwheel.spark.deliver.pending import matching_rows
 
 FAR_MS = 4 * 10**12
@@ -82,6 +82,16 @@ def test_older_output_is_refused(delivered, tmp_path, name):
     (tmp_path / name / OWNER).unlink()
     deliver(delivered, "c")
     assert [id for id in ids_in(tmp_path / "out") if id[0] == "c"] == [f"c{i}" for i in range(10)]
+
+
+def test_older_output_under_another_name_is_refused(delivered, spark, tmp_path):
+    query = Directory(spark, str(tmp_path / "state" / MESSAGES))
+    older, moved = (Directory(spark, str(tmp_path / name)) for name in ("out-copy", "moved"))
+    check_output(query, older, "--to")  # `out` has the batches since then
+    (tmp_path / "out").rename(moved.path)
+    check_output(query, moved, "--to")
+    with pytest.raises(TimesDifferError, match="/out-copy is older than the checkpoint"):
+        check_output(query, older, "--to")
 
 
 def test_files_of_a_batch_that_was_never_published_stop_it(delivered, tmp_path):

@@ -16,6 +16,7 @@ from hwheel.spark.deliver.topic import is_topic
 from hwheel_core import HwheelError
 
 MESSAGES, DEAD_LETTERS = "messages", "dead-letters"  # the directories of the two queries
+OPTIONS = {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"}  # their outputs
 METADATA = "state/0/_metadata/v2"  # about the operator that has the state
 OUTPUTS = "hwheel-outputs.json"
 LOCK = ".hwheel-lock"

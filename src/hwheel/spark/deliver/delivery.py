@@ -15,6 +15,7 @@ from pyspark.sql.types import StructField, StructType
 from hwheel.spark.deliver.checkpoint import (
     DEAD_LETTERS,
     MESSAGES,
+    OPTIONS,
     begin_next_batch,
     check_and_store_outputs,
     correct_place,
@@ -54,7 +55,6 @@ from hwheel.spark.hold import dead_letters, hold_until_due
 from hwheel.spark.session.conf import set_up_local_checkpoint, set_up_local_input
 
 NAMES = {"id": "id", "key": "key", "due": "due", "cancel": "cancel", "unreadable": UNREADABLE}
-OPTIONS = {MESSAGES: "--to", DEAD_LETTERS: "--dead-letters"}
 STARTS = 10
 FUTURE_MS = 60_000  # a date that is ahead by less is tolerated, because clocks differ
 DUE_IN_SECONDS = (

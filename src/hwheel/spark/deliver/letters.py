@@ -61,7 +61,7 @@ def resubmit(letters: DataFrame, owner: str, target: str) -> int:
         owner: A text that no other directory of dead letters has.
         target: The input directory of a job, or another directory.
     """
-    batch = F.regexp_extract("_metadata.file_name", r"^(\d+)", 1).alias("batch")
+    batch = F.regexp_extract("_metadata.file_name", r"^((?:late-)?\d+)", 1).alias("batch")
     is_whole = F.col("line").isNotNull() & ~F.col("code").isin(*CHANGED_LINES)
     lines = letters.select("code", "line", batch).where(is_whole)
     sink = DirectorySink(target, "text")

@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from hwheel.spark.arrow import from_chunk
-from hwheel.spark.deliver.checkpoint import MESSAGES, last_batch, stored_outputs
+from hwheel.spark.deliver.checkpoint import DEAD_LETTERS, MESSAGES, OPTIONS, last_batch, stored_outputs
 from hwheel.spark.deliver.directory import Directory, steps_of
 from hwheel.spark.deliver.input_files import SourceLog
 from hwheel.spark.deliver.kept_input import stored_input
-from hwheel.spark.deliver.owner import Owner, owner_of, query_id, store_owner
+from hwheel.spark.deliver.owner import Owner, check_late_letters, check_output, owner_of, query_id, store_owner
 from hwheel.spark.deliver.pending import IDENTITY, indexes, records, state_variable, without_replaced
 from hwheel.spark.deliver.rest import deadline_of_idle_batch
 from hwheel.spark.deliver.settings import MOVED, OPTIONS_FILE, UNITS_MS, CheckpointOptionsError, WheelOptions
@@ -47,6 +47,7 @@ def move(checkpoint: Directory, target: Directory) -> int:
 
     Raises:
         CheckpointOptionsError: The checkpoint cannot be moved now, or lines of JSON cannot hold its messages.
+        TimesDifferError: The checkpoint or one of its outputs was restored from an older copy.
     """
     spark = checkpoint.spark
     if not checkpoint.exists(MOVED):
@@ -79,8 +80,19 @@ def close_outputs(checkpoint: Directory) -> None:
             store_owner(output, Owner(id, last_batch(query, "offsets") + 1))
 
 
+def check_outputs(checkpoint: Directory) -> None:
+    """Raise TimesDifferError if the checkpoint and its outputs are from different times, as a start does."""
+    for name, url in stored_outputs(checkpoint).items():
+        if is_topic(url):
+            continue
+        output = Directory(checkpoint.spark, url)
+        check_output(checkpoint.child_directory(name), output, OPTIONS[name])
+        if name == DEAD_LETTERS:
+            check_late_letters(checkpoint.child_directory(MESSAGES), output, OPTIONS[name])
+
+
 def check_movable(checkpoint: Directory) -> int:
-    """Return the unit of due times in ms. Raise CheckpointOptionsError if messages would be lost or changed."""
+    """Return the unit of due times in ms. Raise an error if messages would be lost, changed, or sent again."""
     query = checkpoint.child_directory(MESSAGES)
     if last_batch(query, "commits") < 0 or not checkpoint.exists(OPTIONS_FILE):
         raise CheckpointOptionsError(
@@ -91,6 +103,7 @@ def check_movable(checkpoint: Directory) -> int:
         raise CheckpointOptionsError(
             "a batch was interrupted\nstart the job again, let it complete a batch, and stop it"
         )
+    check_outputs(checkpoint)
     wheel = WheelOptions.from_json(checkpoint.read(OPTIONS_FILE))
     if wheel.source == "a topic with headers":
         raise CheckpointOptionsError(

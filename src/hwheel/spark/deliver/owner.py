@@ -56,12 +56,28 @@ def store_published(query: Directory, output: Directory, batch: int) -> None:
     query.write(PUBLISHED, f"{output.url}\n{batch}")
 
 
+def last_written(query: Directory, output: Directory) -> int | None:
+    """Return the last batch that a query has written to an output, or None if the output does not belong to it."""
+    owner = owner_of(output)
+    return owner.batch if owner is not None and owner.query_id == query_id(query) else None
+
+
 def published_into(query: Directory, output: Directory) -> int:
-    """Return the last batch with messages that a query has begun to write to an output, or -1."""
+    """Return the last batch that an output must have, or -1.
+
+    That is the last batch with messages that the query has begun to write. If it went to another output, this one need
+    not have the batch as long as the other has. Without the other, this one is its older copy.
+    """
     if not query.exists(PUBLISHED):
         return -1
-    url, _, batch = query.read(PUBLISHED).partition("\n")
-    return int(batch) if url == output.url and batch.isdecimal() else -1
+    url, _, text = query.read(PUBLISHED).partition("\n")
+    batch = int(text) if text.isdecimal() else -1
+    if url == output.url:
+        return batch
+    if last_written(query, output) is None:
+        return -1
+    elsewhere = last_written(query, Directory(query.spark, url))
+    return -1 if elsewhere is not None and elsewhere >= batch else batch
 
 
 def check_output(query: Directory, output: Directory, option: str) -> None:
